@@ -25,7 +25,7 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use winpool_api::{WindowsNodePool, WindowsRuntimeProfile};
+use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, facts::known_issues::KNOWN_ISSUES, names::annotation};
 
 pub use self::pools::condition_of;
 use crate::{
@@ -187,10 +187,14 @@ pub fn with_fields(mut object: Value, fields: Value) -> Value {
     object
 }
 
-/// A pool with this specification; without one if it is `null`.
+/// A pool with this specification; without one if it is `null`. It acknowledges every known issue, because the versions of
+/// simulated nodes are those of the server under test, and old ones have many.
 #[must_use]
 pub fn pool_object(name: &str, spec: Value) -> Value {
-    custom_object("WindowsNodePool", name, spec)
+    let issues: Vec<_> = KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
+    let mut pool = custom_object("WindowsNodePool", name, spec);
+    pool["metadata"]["annotations"] = json!({ annotation::ACKNOWLEDGE_ISSUES: issues.join(",") });
+    pool
 }
 
 /// A profile with this specification; without one if it is `null`.

@@ -37,6 +37,8 @@ pub struct PoolReport {
     pub newest_minor: Option<Minor>,
     /// The workloads, if they are checked.
     pub workloads: Option<Arc<PoolWorkloads>>,
+    /// The number of nodes by id, severity and state of known issues.
+    pub known_issues: Vec<([&'static str; 3], usize)>,
     /// The number of WindowsNodeConfigs by phase. A pool without agents has none.
     pub node_configs: Vec<(&'static str, usize)>,
     /// The number of nodes where the desired configuration failed, by kind of failure. A pool without agents has none.
@@ -127,6 +129,12 @@ const FAMILIES: &[Family] = &[
         series: issues,
     },
     Family {
+        name: "known_issues",
+        help: "Nodes of a pool with a known issue, by state: reported, acknowledged, unreported or undetermined",
+        unit: None,
+        series: known_issues,
+    },
+    Family {
         name: "node_configs",
         help: "WindowsNodeConfigs of a pool, by phase",
         unit: None,
@@ -181,6 +189,14 @@ fn pods(report: &PoolReport) -> Vec<Series> {
 fn issues(report: &PoolReport) -> Vec<Series> {
     let Some(workloads) = report.workloads.as_deref() else { return Vec::new() };
     by("issue", workloads.issues.iter().map(|(kind, affected)| (kind.reason(), affected.count)))
+}
+
+fn known_issues(report: &PoolReport) -> Vec<Series> {
+    let series = |([issue, severity, state], nodes): &([&'static str; 3], usize)| {
+        let labels = [("issue", *issue), ("severity", *severity), ("state", *state)];
+        (labels.map(|(name, value)| (name, value.to_owned())).to_vec(), number(*nodes))
+    };
+    report.known_issues.iter().map(series).collect()
 }
 
 fn states(counts: &NodeCounts) -> [(&'static str, usize); 9] {
@@ -262,6 +278,7 @@ mod tests {
                 issues: issues.into(),
                 ..PoolWorkloads::default()
             })),
+            known_issues: vec![(["CVE-2023-3676", "high", "reported"], 2)],
             node_configs: vec![("Applied", 2)],
             rollout_failures: vec![("RolledBack", 1)],
             rollout_start: Some(1_700_000_001),
@@ -276,6 +293,7 @@ mod tests {
         pools.add_rollback("web", "NotHealthy");
         let samples = samples(&pools);
         for expected in [
+            r#"winpool_known_issues{pool="web",issue="CVE-2023-3676",severity="high",state="reported"} 2"#,
             r#"winpool_pool_condition{pool="web",condition="Ready",status="true",reason="TaintConflict"} 0"#,
             r#"winpool_pool_condition{pool="web",condition="Ready",status="false",reason="TaintConflict"} 1"#,
             r#"winpool_pool_condition{pool="web",condition="Ready",status="unknown",reason="TaintConflict"} 0"#,

@@ -1,9 +1,12 @@
-//! `winpool explain`: what a code of lint, a condition or a reason means, and what to do.
+//! `winpool explain`: what a code of lint, a condition, a reason or a known issue means, and what to do.
 
 use std::fmt::Write as _;
 
-use winpool_api::conditions::{CONDITIONS, ConditionType, Reason, Role};
-use winpool_core::{lint::Code, text::closest};
+use winpool_api::{
+    conditions::{CONDITIONS, ConditionType, Reason, Role},
+    facts::known_issues::{KNOWN_ISSUES, KnownIssue},
+};
+use winpool_core::{known_issues, lint::Code, text::closest};
 
 use super::{
     Failure,
@@ -13,7 +16,7 @@ use super::{
 /// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A code of winpool lint, a type of condition, a reason, or TYPE/REASON [default: list all]
+    /// A code of winpool lint, a type of condition, a reason, TYPE/REASON, or the id of a known issue [default: list all]
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }
@@ -33,13 +36,15 @@ enum Subject {
     Code(Code),
     Condition(&'static ConditionType),
     Reason(&'static ConditionType, &'static Reason),
+    KnownIssue(&'static KnownIssue),
 }
 
 impl Subject {
     fn all() -> impl Iterator<Item = Self> {
         let conditions = CONDITIONS.iter().copied().map(Self::Condition);
         let reasons = CONDITIONS.iter().flat_map(|of| of.reasons.iter().map(move |reason| Self::Reason(of, reason)));
-        Code::ALL.iter().copied().map(Self::Code).chain(conditions).chain(reasons)
+        let issues = KNOWN_ISSUES.iter().map(Self::KnownIssue);
+        Code::ALL.iter().copied().map(Self::Code).chain(conditions).chain(reasons).chain(issues)
     }
 
     /// The names by which it is found.
@@ -48,6 +53,7 @@ impl Subject {
             Self::Code(code) => vec![code.name().to_owned()],
             Self::Condition(condition) => vec![condition.name.to_owned()],
             Self::Reason(of, reason) => vec![reason.name.to_owned(), format!("{}/{}", of.name, reason.name)],
+            Self::KnownIssue(issue) => vec![issue.id.to_owned()],
         }
     }
 
@@ -74,8 +80,22 @@ impl Subject {
                 let heading = format!("{BOLD}{}/{}{BOLD:#}: status {}", of.name, reason.name, status.join(" or "));
                 paragraphs(&heading, &[reason.meaning], reason.action)
             }
+            Self::KnownIssue(issue) => of_issue(issue),
         }
     }
+}
+
+fn of_issue(issue: &KnownIssue) -> String {
+    let KnownIssue { id, severity, component, precondition, source, date, .. } = issue;
+    let heading = format!("{BOLD}{id}{BOLD:#}: known issue of {component}, severity {}", severity.name());
+    let versions = known_issues::affected_text(issue);
+    let (affected, depends) = (format!("Affected: {versions}"), format!("Depends on: {precondition}"));
+    let from = format!("Source: {source}, {date}");
+    paragraphs(
+        &heading,
+        &[issue.summary, &affected, &depends, &from],
+        &known_issues::remedy(issue, issue.affected.iter().map(|range| range.fixed)),
+    )
 }
 
 fn paragraphs(heading: &str, about: &[&str], remedy: &str) -> String {
@@ -96,7 +116,7 @@ fn unknown(name: &str) -> Failure {
         Some(known) => format!("Did you mean {known}?"),
         None => "Without CODE, winpool explain lists all".to_owned(),
     };
-    Failure::Usage(format!("{name} is no code, condition or reason. {remedy}"))
+    Failure::Usage(format!("{name} is no code, condition, reason or known issue. {remedy}"))
 }
 
 /// All codes and conditions, with the first line of each.
@@ -109,6 +129,9 @@ fn list() -> String {
         let reasons: Vec<_> = condition.reasons.iter().map(|reason| reason.name).collect();
         let _ = writeln!(text, "    {}", reasons.join(", "));
     }
+    let issues =
+        KNOWN_ISSUES.iter().map(|issue| (issue.id, format!("{}: {}", issue.severity.name(), plain(issue.summary))));
+    let _ = write!(text, "\n{BOLD}Known issues{BOLD:#}\n{}", columns(issues));
     text
 }
 
@@ -168,7 +191,7 @@ mod tests {
         ];
         for (name, remedy) in table {
             assert_eq!(explanation(name), None);
-            let text = format!("{name} is no code, condition or reason. {remedy}");
+            let text = format!("{name} is no code, condition, reason or known issue. {remedy}");
             assert_eq!(unknown(name), Failure::Usage(text));
         }
     }

@@ -82,6 +82,7 @@ fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> 
             Workloads::Known(summaries) => Some(summaries.get(pool).cloned().unwrap_or_default()),
             Workloads::Off | Workloads::Waiting => None,
         },
+        known_issues: metrics::known_issues(snapshot, plan),
         node_configs: if_agents(&phases),
         rollout_failures: if_agents(&plan.rollout_failures()),
         rollout_start: plan.rollout_start(),

@@ -18,7 +18,7 @@ fn web(more: Value) -> Value {
 }
 
 fn web_node(build: u32, taints: Value) -> Value {
-    node(build, "containerd://2.1.4", &json!({"agentpool": "web"}), &taints)
+    node(build, "containerd://2.1.9", &json!({"agentpool": "web"}), &taints)
 }
 
 fn old_taint() -> Value {
@@ -301,7 +301,7 @@ fn a_class_for_compatible_nodes_waits_until_the_nodes_of_all_pools_have_the_labe
     let mut model = model(json!({}), json!([]));
     model.converge();
     let batch = json!({"windowsVersion": "ltsc2025", "nodeSelector": {"matchLabels": {"agentpool": "batch"}}});
-    model.put(NODE, "win-2", node(26100, "containerd://2.1.4", &json!({"agentpool": "batch"}), &json!([])));
+    model.put(NODE, "win-2", node(26100, "containerd://2.1.9", &json!({"agentpool": "batch"}), &json!([])));
     model.put(POOL, "batch", pool(batch));
     model.edit(POOL, "web", |pool| {
         pool["spec"]["runtimeClasses"] = json!([{"name": "windows-ltsc2022", "scope": "Compatible"}]);

@@ -566,16 +566,16 @@ fn the_worst_problem_is_that_which_harms_most() {
     let old = "containerd://1.7.20";
     let table = [
         (base(), "-", "1/1"),
-        (base().nodes([open(old), open(old), open(old)]), "Runtime/TooOld(3)", "3/3"),
+        (base().nodes([open(old), open(old), open(old)]), "Runtime/TooOld(3) +1", "3/3"),
         (without_taints(), "Nodes/OpenToLinuxPods(1)", "-"),
-        (without_taints().nodes([open(old), open(old)]), "Nodes/OpenToLinuxPods(2) +1", "-"),
+        (without_taints().nodes([open(old), open(old)]), "Nodes/OpenToLinuxPods(2) +2", "-"),
         (without_taints().nodes([tainted_by_others()]), "-", "-"),
         (without_taints().nodes([]), "-", "-"),
-        (base().nodes([web_node(20348, "v1.30.2", "containerd://2.3.4")]), "Kubelet/TooOld(1)", "1/1"),
-        (base().nodes([web_node(26100, "v1.34.1", old)]), "Windows/NodeBuildDiffers(1) +1", "1/1"),
+        (base().nodes([web_node(20348, "v1.30.2", "containerd://2.3.4")]), "Kubelet/TooOld(1) +1", "1/1"),
+        (base().nodes([web_node(26100, "v1.34.1", old)]), "Windows/NodeBuildDiffers(1) +2", "1/1"),
         (base().pool(json!({"profileRef": {"name": "nowhere"}})), "Config/NotFound", "1/1"),
         (base().pool(json!({"paused": true})), "Paused", "0/1"),
-        (base().pool(json!({"paused": true})).nodes([open(old)]), "Paused, Runtime/TooOld(1)", "0/1"),
+        (base().pool(json!({"paused": true})).nodes([open(old)]), "Paused, Runtime/TooOld(1) +1", "0/1"),
         (base().pool(json!({"nodeSelector": {}})), "Spec/Invalid", ""),
     ];
     for (row, problem, tainted) in table {

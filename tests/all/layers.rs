@@ -34,6 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["core::operation"],
     &["core::image", "core::render"],
     &["core::workload"],
+    &["core::known_issues"],
     &["core::pool"],
     &["core::status"],
     &["core::adopt", "core::lint", "core::migrate", "core::upgrade"],

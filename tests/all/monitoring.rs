@@ -97,6 +97,7 @@ fn page() -> String {
         support_end: Some("2031-10-14".parse().unwrap()),
         newest_minor: Some(Minor(36)),
         workloads: Some(PoolWorkloads { issues: issues.into(), ..PoolWorkloads::default() }.into()),
+        known_issues: vec![(["CVE-2023-3676", "high", "reported"], 1)],
         node_configs: vec![("Applied", 1)],
         rollout_failures: vec![("RolledBack", 1)],
         rollout_start: Some(1),

@@ -8,6 +8,7 @@ pub mod cluster_api;
 pub mod containerd;
 pub mod eviction;
 pub mod feature_gates;
+pub mod known_issues;
 pub mod kubelet_fields;
 pub mod kubelet_flags;
 pub mod layers;
@@ -89,6 +90,8 @@ pub const TABLES: &[Table] = &[
         &["kubernetes/kubernetes"]),
     table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Program,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
+    table("known_issues", date(2026, 8, 22), known_issues::KNOWN_ISSUES.len(), 37, Hand,
+        &["kubernetes/kubernetes", "containerd/containerd", "microsoft/hcsshim", "golang/vulndb", "kubernetes/website", "projectcalico/calico"]),
     table("kubelet_fields", date(2026, 8, 22), kubelet_fields::FIELDS.len(), 37, Program,
         &["kubernetes/kubelet", "kubernetes/kubernetes", "kubernetes/website"]),
     table("kubelet_flags", date(2026, 8, 22), kubelet_flags::FLAGS.len(), 36, Program,

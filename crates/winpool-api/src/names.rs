@@ -65,6 +65,8 @@ pub mod annotation {
     pub const ALLOW_PENDING: &str = "winpool.dev/allow-pending";
     /// On a pool: the digests of the renderings that existing nodes and machines may get, although only winpool changed.
     pub const ALLOW_RENDERING: &str = "winpool.dev/allow-rendering";
+    /// On a pool: the ids of the known issues that its status does not report, separated by commas.
+    pub const ACKNOWLEDGE_ISSUES: &str = "winpool.dev/acknowledge-issues";
     /// What a rendering was made from: digests of what people write. On a ConfigMap of a configuration its own, and on a
     /// MachineDeployment or MachinePool that of the template that winpool lets it refer to, after the name of the template.
     pub const RENDERED_FROM: &str = "winpool.dev/rendered-from";
@@ -171,5 +173,8 @@ pub mod reason {
     pub const RUNTIME_CLASS_CHANGED: &str = "RuntimeClassChanged";
     pub const MEMORY_OVERCOMMITTED: &str = "MemoryOvercommitted";
     pub const MEMORY_NOT_RESERVED: &str = "MemoryNotReserved";
+    pub const SEVERE_ISSUES: &str = "SevereIssues";
+    pub const KNOWN_ISSUES: &str = "KnownIssues";
+    pub const UNKNOWN_ISSUE_ACKNOWLEDGED: &str = "UnknownIssueAcknowledged";
     pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
 }

@@ -7,6 +7,7 @@ pub mod foreign_text;
 pub mod image;
 mod json_path;
 pub mod kind;
+pub mod known_issues;
 pub mod kubernetes;
 pub mod lint;
 pub mod manifests;

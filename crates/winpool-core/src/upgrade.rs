@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use winpool_api::facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, builds, containerd,
+    known_issues::{Component, ComponentVersion, KNOWN_ISSUES, KnownIssue, Precondition},
     kubelet_flags::{self, LAST_WITH_DOCKERSHIM},
     skew::{Skew, skew},
     support,
@@ -11,11 +12,13 @@ use winpool_api::facts::{
 
 use super::{
     Explanation, ForeignText, Problem,
+    known_issues::{AfterUpgrade, Missing, after_upgrade, kube_proxy_missing, of_kube_proxy},
     node::WindowsNode,
     pool::{Pool, Snapshot, Spec, configs::variant},
     profile::Profile,
     render::{self, KUBELET_ARGS, Scope, Variant, pause},
     tables,
+    workload::PoolWorkloads,
 };
 
 /// An issue, and the nodes that have it.
@@ -66,6 +69,15 @@ pub enum UpgradeIssue {
         /// The image after the upgrade.
         to: String,
     },
+    /// A known issue that ends or begins.
+    KnownIssue(&'static KnownIssue, AfterUpgrade),
+    /// The version of kube-proxy is not known, and the first release of the minor has these issues.
+    KubeProxyNotDeterminable {
+        missing: Missing,
+        issues: Vec<&'static str>,
+        /// The first release without them, if there is one.
+        fixed: Option<ComponentVersion>,
+    },
     /// The minor is newer than winpool's tables.
     NotChecked,
 }
@@ -83,6 +95,7 @@ impl UpgradeIssue {
             Self::NotRenderable { .. } => "Configuration",
             Self::FlagsRemoved(_) => "KubeletFlags",
             Self::PauseImageChanged { .. } => "PauseImage",
+            Self::KnownIssue(..) | Self::KubeProxyNotDeterminable { .. } => "KnownIssues",
             Self::NotChecked => "NotChecked",
         }
     }
@@ -94,6 +107,8 @@ impl UpgradeIssue {
             Self::PauseImageNotPinned { .. }
                 | Self::UnknownRuntime(_)
                 | Self::PauseImageChanged { .. }
+                | Self::KnownIssue(..)
+                | Self::KubeProxyNotDeterminable { .. }
                 | Self::NotChecked
         )
     }
@@ -127,6 +142,13 @@ impl UpgradeIssue {
             Self::NotRenderable { profile, problem } => format!("WindowsRuntimeProfile {profile}: {problem}"),
             Self::FlagsRemoved(flags) => format!("kubelet {target} does not start with --{}", flags.join(", --")),
             Self::PauseImageChanged { from, to } => format!("The pause image changes from {from} to {to}"),
+            Self::KnownIssue(issue, after) => known_issue(issue, *after, target),
+            Self::KubeProxyNotDeterminable { missing, issues, .. } => {
+                let issues = issues.join(", ");
+                format!(
+                    "Which of these issues of kube-proxy {target} begin is not determinable, because {missing}: {issues}"
+                )
+            }
             Self::NotChecked => tables::not_checked(target).unwrap_or_default(),
         }
     }
@@ -146,8 +168,37 @@ impl UpgradeIssue {
                  new kubelet"
             ),
             Self::PauseImageChanged { .. } => "Mirror it first where nodes cannot reach its registry".to_owned(),
-            Self::NotRenderable { .. } | Self::NotChecked => return None,
+            Self::KnownIssue(issue, AfterUpgrade::BeginsBelow(fixed)) => {
+                format!("Upgrade to {} or later", issue.component.version_text(*fixed))
+            }
+            Self::KnownIssue(issue, AfterUpgrade::Begins) if !issue.workaround.is_empty() => {
+                format!("Without a fixed version, {}", issue.workaround)
+            }
+            Self::KubeProxyNotDeterminable { fixed: Some(fixed), .. } => {
+                format!("Use kube-proxy {} or later", Component::KubeProxy.version_text(*fixed))
+            }
+            Self::KubeProxyNotDeterminable { fixed: None, .. }
+            | Self::KnownIssue(..)
+            | Self::NotRenderable { .. }
+            | Self::NotChecked => return None,
         })
+    }
+}
+
+/// What the upgrade does to a known issue.
+fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> String {
+    let KnownIssue { id, component, summary, .. } = issue;
+    let condition = match issue.precondition {
+        Precondition::Always => String::new(),
+        Precondition::Pods(_) | Precondition::Unread(_) => format!(" (with {})", issue.precondition),
+    };
+    match after {
+        AfterUpgrade::Ends(first) => format!("{id} ends with {component} {}: {summary}", component.version_text(first)),
+        AfterUpgrade::Begins => format!("{id} begins with {component} {target}: {summary}{condition}"),
+        AfterUpgrade::BeginsBelow(fixed) => {
+            let fixed = component.version_text(fixed);
+            format!("{id} is in {component} {target} below {fixed}: {summary}{condition}")
+        }
     }
 }
 
@@ -160,6 +211,7 @@ pub fn issues(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], 
     for node in nodes {
         issues.skew(node);
         issues.runtime(node);
+        issues.known(node, pool.and_then(|pool| snapshot.workloads.of(&pool.name)));
         if let Some(build) = node.build() {
             let now = node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
             issues.support(build, now, Some(&node.name));
@@ -203,6 +255,19 @@ impl Issues {
             Skew::KubeletNewer => UpgradeIssue::KubeletTooNew(kubelet.minor),
         };
         self.add(issue, [&node.name]);
+    }
+
+    fn known(&mut self, node: &WindowsNode, pods: Option<&PoolWorkloads>) {
+        for issue in KNOWN_ISSUES {
+            if let Some(after) = after_upgrade(issue, node, pods, self.target) {
+                self.add(UpgradeIssue::KnownIssue(issue, after), [&node.name]);
+            }
+        }
+        let changes = node.kubelet_minor().is_some_and(|minor| minor != self.target);
+        let (issues, fixed) = of_kube_proxy(self.target);
+        if let Some(missing) = kube_proxy_missing(pods).filter(|_| changes && !issues.is_empty()) {
+            self.add(UpgradeIssue::KubeProxyNotDeterminable { missing, issues, fixed }, [&node.name]);
+        }
     }
 
     fn runtime(&mut self, node: &WindowsNode) {
@@ -328,7 +393,8 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn messages(profile: Value, nodes: &[WindowsNode], target: u32) -> Vec<String> {
+    /// The messages about known issues, and the others.
+    fn all_messages(profile: Value, nodes: &[WindowsNode], target: u32) -> (Vec<String>, Vec<String>) {
         let pool = Pool::from_object(read(json!({
             "metadata": {"name": "web"},
             "spec": {"windowsVersion": "ltsc2022", "fallback": true, "profileRef": {"name": "standard"}},
@@ -343,7 +409,43 @@ mod tests {
             let breaks = if issue.breaks() { "breaks" } else { "changes" };
             format!("{breaks} {}: {} [{}]", issue.concern(), issue.message(target), nodes.join(" "))
         };
-        issues(&snapshot, Some(&pool), &nodes, target).into_iter().map(line).collect()
+        let found = issues(&snapshot, Some(&pool), &nodes, target).into_iter();
+        let (known, others) = found.partition::<Vec<_>, _>(|found| found.issue.concern() == "KnownIssues");
+        (known.into_iter().map(line).collect(), others.into_iter().map(line).collect())
+    }
+
+    fn messages(profile: Value, nodes: &[WindowsNode], target: u32) -> Vec<String> {
+        all_messages(profile, nodes, target).1
+    }
+
+    #[test]
+    fn known_issues_end_and_begin_and_that_of_an_unknown_kube_proxy_are_one_line() {
+        let nodes = [
+            node("a", "10.0.20348.4529", "v1.31.4", "containerd://2.2.1"),
+            node("b", "10.0.20348.4529", "v1.34.2", "containerd://2.2.1"),
+        ];
+        let from_1_31 = [
+            "changes KnownIssues: CVE-2024-9042 ends with kubelet v1.34.0: who can query `nodes/*/logs` can run commands on \
+             the node [a]",
+            "changes KnownIssues: Which of these issues of kube-proxy 1.34 begin is not determinable, because pods are not \
+             read: kubernetes-134031, kubernetes-135146, kubernetes-135631, kubernetes-136241, kubernetes-138000. Use \
+             kube-proxy v1.34.8 or later [a]",
+        ];
+        assert_eq!(all_messages(json!({}), &nodes, 34).0, from_1_31);
+        let to_1_36 = [
+            "changes KnownIssues: kubernetes-140066 is in kubelet 1.36 below v1.36.3: the kubelet leaks memory with each \
+             sync of a pod. Upgrade to v1.36.3 or later [b]",
+            "changes KnownIssues: Which of these issues of kube-proxy 1.36 begin is not determinable, because pods are not \
+             read: kubernetes-138000. Use kube-proxy v1.36.1 or later [b]",
+        ];
+        assert_eq!(all_messages(json!({}), &nodes[1..], 36).0, to_1_36);
+        assert_eq!(
+            all_messages(json!({}), &nodes[1..], 37).0,
+            [
+                "changes KnownIssues: kubernetes-112630 ends with kubelet v1.37.0: pods with several subPath mounts stay Terminating, because handles to files are leaked [b]",
+                "changes KnownIssues: kubernetes-138727 ends with kubelet v1.37.0: the kubelet panics if the memory of the node cannot be read [b]"
+            ]
+        );
     }
 
     #[test]

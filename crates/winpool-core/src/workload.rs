@@ -3,6 +3,7 @@
 pub mod check;
 mod controllers;
 mod defaults;
+mod features;
 mod fields;
 pub mod index;
 mod issue;

@@ -9,6 +9,7 @@ mod columns;
 mod configs;
 mod deletion;
 mod holds;
+mod known_issues;
 mod membership;
 mod observe;
 mod placement;

@@ -145,14 +145,20 @@ fn the_manual_has_one_page_for_each_command() {
 fn explain_lists_all_explains_one_and_corrects_spelling() {
     let (status, list, _) = called("winpool", &["explain"]);
     assert_eq!(status, 0);
-    for expected in ["host-network ", "NodesTainted: ", "WouldStrand"] {
+    for expected in ["host-network ", "NodesTainted: ", "WouldStrand", "CVE-2023-3676 "] {
         assert!(list.contains(expected), "{list}");
     }
     let (status, text, _) = called("winpool", &["explain", "wouldstrand"]);
     assert_eq!(status, 0);
     assert!(text.starts_with("RuntimeClassReady/WouldStrand: status False\n"), "{text}");
+    let (status, text, _) = called("winpool", &["explain", "hcsshim-1574"]);
+    let issue = "hcsshim-1574: known issue of hcsshim, severity medium\n  each exec probe leaks memory of its \
+                 containerd-shim-runhcs-v1.exe.\n  Affected: 0.8.0 to below 0.8.25, 0.9.0 to below 0.9.6.\n  Depends on: pods \
+                 with exec probes.\n  Source: microsoft/hcsshim#1574, 2022-12-13.\n  To do: Upgrade containerd to 1.6.13 or \
+                 later, or use httpGet or tcpSocket probes.\n";
+    assert_eq!((status, text.as_str()), (0, issue));
     let (status, text, error) = called("winpool", &["explain", "WouldStand"]);
-    let expected = "winpool: WouldStand is no code, condition or reason. Did you mean WouldStrand?\n";
+    let expected = "winpool: WouldStand is no code, condition, reason or known issue. Did you mean WouldStrand?\n";
     assert_eq!((status, text.as_str(), error.as_str()), (2, "", expected));
 }
 

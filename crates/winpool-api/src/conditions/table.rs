@@ -365,6 +365,17 @@ conditions! {
         row(reason::FIELDS_WITHOUT_EFFECT, TRUE, "a pod uses fields that Windows ignores or rejects",
             "remove them; `winpool lint` names each"),
     ]);
+    KNOWN_ISSUES = condition("KnownIssues", Role::Flag, ConditionStatus::True, (Subject::Nodes, Harm::Notice),
+        "nodes have [known issues](known-issues.md) that are not acknowledged", &[
+        row(reason::SEVERE_ISSUES, TRUE,
+            "the versions of nodes have a defect of high severity: control over the node, or no pod works",
+            "upgrade as the message says").harm(Harm::Unsupported),
+        row(reason::KNOWN_ISSUES, TRUE, "the versions of nodes have a known defect, and the pods what it depends on",
+            "upgrade as the message says, or acknowledge the issue: `winpool explain ID` describes it"),
+        row(reason::UNKNOWN_ISSUE_ACKNOWLEDGED, TRUE,
+            "the annotation `winpool.dev/acknowledge-issues` names an id that is not in the table",
+            "correct the annotation; `winpool explain` lists the ids"),
+    ]);
     VALID = condition("Valid", Role::Required, ConditionStatus::False, (Subject::Spec, Harm::NotApplied), "the profile can be rendered", &[
         row(reason::VALID, TRUE, "the profile can be rendered", NOTHING),
         row(reason::VALID_WITH_WARNINGS, TRUE,

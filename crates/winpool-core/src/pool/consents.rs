@@ -1,4 +1,4 @@
-//! The changes that an administrator allows by annotations on a pool.
+//! The changes that an administrator allows by annotations on a pool, and the known issues that are acknowledged.
 //!
 //! The value of an annotation names the allowed change, so that one manifest works in every cluster and does not allow
 //! a later change of the spec.
@@ -68,6 +68,7 @@ impl Consents {
             annotation::ALLOW_EVICT,
             annotation::ALLOW_PENDING,
             annotation::ALLOW_RENDERING,
+            annotation::ACKNOWLEDGE_ISSUES,
         ];
         Self(names.into_iter().filter_map(|name| Some((name, annotations.get(name)?.trim().to_owned()))).collect())
     }
@@ -75,6 +76,17 @@ impl Consents {
     /// These consents, and those of `others` that these do not have.
     pub fn or(&self, others: &Self) -> Self {
         Self(others.0.iter().chain(&self.0).map(|(name, value)| (*name, value.clone())).collect())
+    }
+
+    /// The ids of the known issues that are acknowledged, as they are written.
+    pub fn acknowledged(&self) -> impl Iterator<Item = &str> {
+        let list = self.0.get(annotation::ACKNOWLEDGE_ISSUES).map_or("", String::as_str);
+        entries(list).filter(|id| !id.is_empty())
+    }
+
+    /// Whether a known issue is acknowledged.
+    pub fn acknowledges(&self, issue: &str) -> bool {
+        self.acknowledged().any(|id| id.eq_ignore_ascii_case(issue))
     }
 
     /// Whether a change is allowed. Taints are listed as `key=value` or `key`, separated by commas, and so are digests.
@@ -207,6 +219,16 @@ mod tests {
             Consent::Rendering(&["3f9a1c0d2e", "77ab02c4d1"]).command("web"),
             "kubectl annotate wnp web winpool.dev/allow-rendering=3f9a1c0d2e,77ab02c4d1 --overwrite"
         );
+    }
+
+    #[test]
+    fn issues_are_acknowledged_by_their_ids() {
+        let listed = consents("winpool.dev/acknowledge-issues", " CVE-2023-3676,kb5040437,, typo");
+        assert_eq!(listed.acknowledged().collect::<Vec<_>>(), ["CVE-2023-3676", "kb5040437", "typo"]);
+        for (issue, expected) in [("CVE-2023-3676", true), ("KB5040437", true), ("CVE-2023-3955", false), ("", false)] {
+            assert_eq!(listed.acknowledges(issue), expected, "{issue}");
+        }
+        assert_eq!(Consents::default().acknowledged().count(), 0);
     }
 
     #[test]

@@ -1,12 +1,18 @@
 //! Values of the metrics of a pool that its status does not have.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use winpool_api::{Mode, RuntimeClassState, TaintKey, facts::Minor, names::reason};
 
 use crate::{
+    known_issues::check,
     node::WindowsNode,
     operation::{NodeEdit, Purpose, TaintEdit},
-    pool::plan::{ActivePool, Member, Phase, Plan},
+    pool::{
+        Snapshot,
+        plan::{ActivePool, Member, Phase, Plan},
+    },
 };
 
 /// The number of changes that wait for a decision, by reason; every reason that a pool can have is listed. With
@@ -38,6 +44,25 @@ pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
 pub fn newest_minor(plan: &Plan) -> Option<Minor> {
     let members = active(plan)?.members.iter();
     members.filter_map(|member| member.node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)).max()
+}
+
+/// The number of nodes by id, severity and state of known issues: `reported` in the status, `acknowledged`, `unreported`
+/// because only another release line would help, or `undetermined` because an input is missing.
+pub fn known_issues(snapshot: &Snapshot, plan: &Plan) -> Vec<([&'static str; 3], usize)> {
+    let nodes = active(plan).into_iter().flat_map(|active| &active.members).map(|member| member.node.as_ref());
+    let found = check(nodes, snapshot.workloads.of(&plan.pool.name));
+    let rows = found.iter().flat_map(|finding| {
+        let issue = finding.issue;
+        let state = match finding.is_reported() {
+            _ if plan.pool.consents.acknowledges(issue.id) => "acknowledged",
+            true => "reported",
+            false => "unreported",
+        };
+        let undetermined = finding.undetermined.values().map(BTreeSet::len).sum();
+        let counts = [(state, finding.nodes.len()), ("undetermined", undetermined)];
+        counts.map(|(state, nodes)| ([issue.id, issue.severity.name(), state], nodes))
+    });
+    rows.filter(|(_, nodes)| *nodes > 0).collect()
 }
 
 /// The number of nodes that are Ready and lack a taint of the pool that excludes pods, if the pool writes.

@@ -4,6 +4,7 @@ mod affected;
 mod delivery;
 mod events;
 mod input;
+mod known_issues;
 mod kubelet;
 mod machines;
 pub mod rendering;
@@ -210,6 +211,7 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         kubelet::config_in_effect(input, machines_templated.as_ref()),
         machines_templated,
         workloads::workloads_placed(input),
+        known_issues::known_issues(input),
     ];
     let found: Vec<_> = found.into_iter().flatten().collect();
     let Summary { conditions, problem, grace } = summary::summary(input, &found);

@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use winpool_api::names::label::HOSTNAME;
+use winpool_api::{
+    facts::known_issues::{Component, ComponentVersion, PodFeature},
+    names::label::HOSTNAME,
+};
 
 use super::{
     Controller, IssueKind, MemoryDefaults, Pod, Template, WorkloadIssue, WorkloadName,
@@ -104,6 +107,10 @@ struct PoolTotals {
     pods: u32,
     images: BTreeMap<ImageStatus, u32>,
     classes: BTreeMap<String, u32>,
+    /// The pods with each feature, by workload.
+    features: BTreeMap<(PodFeature, Arc<WorkloadName>), u32>,
+    /// The pods with each component of a node.
+    components: BTreeMap<(Component, ComponentVersion), u32>,
     /// The exact sum of the memory limits by node. It must not saturate, because the limit of a removed pod is
     /// subtracted, and no number of pods overflows it.
     memory: HashMap<String, i128>,
@@ -138,6 +145,10 @@ pub struct PoolWorkloads {
     pub classes: BTreeMap<String, u32>,
     /// The workloads with issues, worst first.
     pub issues: BTreeMap<IssueKind, AffectedWorkloads>,
+    /// The workloads with each feature that known issues depend on.
+    pub features: BTreeMap<PodFeature, BTreeSet<Arc<WorkloadName>>>,
+    /// The components of nodes that run as pods, with their versions.
+    pub components: BTreeSet<(Component, ComponentVersion)>,
 }
 
 /// The workloads with an issue of one kind.
@@ -147,6 +158,26 @@ pub struct AffectedWorkloads {
     pub count: usize,
     /// The first of them with their issue, by name.
     pub first: Vec<(Arc<WorkloadName>, WorkloadIssue)>,
+}
+
+impl Workloads {
+    /// The summary of the workloads of a pool; `None` if they are not read. A pool without pods has an empty one.
+    pub fn of(&self, pool: &str) -> Option<&PoolWorkloads> {
+        static EMPTY: PoolWorkloads = PoolWorkloads {
+            pods: 0,
+            cannot_run: 0,
+            suspected: 0,
+            unknown: 0,
+            classes: BTreeMap::new(),
+            issues: BTreeMap::new(),
+            features: BTreeMap::new(),
+            components: BTreeSet::new(),
+        };
+        match self {
+            Self::Known(pools) => Some(pools.get(pool).map_or(&EMPTY, AsRef::as_ref)),
+            Self::Off | Self::Waiting => None,
+        }
+    }
 }
 
 impl WorkloadIndex {
@@ -322,6 +353,8 @@ impl WorkloadIndex {
             unknown: count(ImageStatus::Unknown),
             classes: totals.classes.clone(),
             issues,
+            features: with_feature(totals),
+            components: totals.components.keys().copied().collect(),
         }
     }
 
@@ -428,6 +461,12 @@ impl WorkloadIndex {
         if let Some(class) = &pod.template.runtime_class {
             count(&mut totals.classes, class.clone(), add);
         }
+        for feature in pod.template.features.iter() {
+            count(&mut totals.features, (feature, pod.workload.clone()), add);
+        }
+        for component in &pod.template.components {
+            count(&mut totals.components, *component, add);
+        }
         if let Some(node) = &pod.node {
             let memory = totals.memory.entry(node.clone()).or_default();
             let limit = i128::from(assessment.memory_limit);
@@ -454,6 +493,18 @@ impl WorkloadIndex {
             }
         }
     }
+}
+
+/// At most [`MAX_NAMED`] workloads with each feature.
+fn with_feature(totals: &PoolTotals) -> BTreeMap<PodFeature, BTreeSet<Arc<WorkloadName>>> {
+    let mut by_feature: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (feature, workload) in totals.features.keys() {
+        let workloads = by_feature.entry(*feature).or_default();
+        if workloads.len() < MAX_NAMED {
+            workloads.insert(workload.clone());
+        }
+    }
+    by_feature
 }
 
 /// Sets or removes the value of a nested key; the outer key is removed with its last value.

@@ -7,12 +7,13 @@ use winpool_api::{
     Taint, Toleration,
     facts::{
         containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
+        known_issues::{Component, ComponentVersion, PodFeatures},
         support,
     },
     names::label,
 };
 
-use super::fields;
+use super::{features, fields};
 use crate::{ForeignText, kubernetes::quantity::Quantity, release_labels};
 
 /// The only node field that affinity can match.
@@ -50,6 +51,10 @@ pub struct Template {
     pub pull_secrets: Vec<String>,
     /// The paths of fields that Windows ignores or rejects; empty unless the spec is for Windows.
     pub ineffective_fields: Vec<String>,
+    /// What known issues of the components of a node depend on.
+    pub features: PodFeatures,
+    /// The components of a node that its images contain.
+    pub components: Vec<(Component, ComponentVersion)>,
 }
 
 /// Selector and tolerations, of a pod or of a RuntimeClass.
@@ -115,6 +120,8 @@ impl From<&core::PodSpec> for Template {
             windows_options: options.is_some() || containers().any(in_container),
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
             ineffective_fields: Vec::new(),
+            features: features::of(spec, of_pod),
+            components: spec.containers.iter().filter_map(|one| Component::of_image(one.image.as_deref()?)).collect(),
         };
         // Most pods are for Linux and need no check of their fields.
         if template.system(|_| None).map_or(template.runtime_class.is_some(), |system| system == System::Windows) {

@@ -71,5 +71,5 @@ async fn the_metrics_pass_the_check_of_promtool_and_answer_every_query_of_alerts
     let is_inactive = |rule: &Value| rule["health"] == "ok" && rule["state"] == "inactive";
     let are_inactive = |rules: &Value| rules.as_array().is_some_and(|rules| rules.iter().all(is_inactive));
     let rules = until("no alert is active", SOON, alerts, are_inactive).await.unwrap();
-    assert_eq!(rules.as_array().map(Vec::len), Some(11));
+    assert_eq!(rules.as_array().map(Vec::len), Some(12));
 }

@@ -34,6 +34,7 @@ const COMMANDS: &[(&str, &str, &[&str])] = &[
     ("VersionSkew", ANY, &[NODES]),
     ("OSSupported", ANY, &[NODES]),
     ("RuntimeSupported", ANY, &[NODES]),
+    ("KnownIssues", ANY, &[NODES]),
     ("ConfigInEffect", reason::RENDERING_CHANGED, &[PLAN]),
     ("ConfigInEffect", ANY, &[CONFIGS]),
     ("MachinesTemplated", ANY, &[MACHINES]),

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use winpool_api::{
     conditions::{
-        CONFIG_IN_EFFECT, ConditionType, NODES_ASSIGNED, NODES_TAINTED, OS_MISMATCH, OS_SUPPORTED, RUNTIME_SUPPORTED,
-        VERSION_SKEW,
+        CONFIG_IN_EFFECT, ConditionType, KNOWN_ISSUES, NODES_ASSIGNED, NODES_TAINTED, OS_MISMATCH, OS_SUPPORTED,
+        RUNTIME_SUPPORTED, VERSION_SKEW,
     },
     names::reason,
 };
 
 use super::{
     input::{NodeMessages, ReportInput, names},
-    kubelet, runtime, windows,
+    known_issues, kubelet, runtime, windows,
 };
 use crate::{
     operation::Done,
@@ -41,6 +41,14 @@ type Nodes = for<'a> fn(&'a ReportInput, &'a str) -> Vec<&'a str>;
 /// The nodes of each condition that is about nodes.
 static NODES: &[(&ConditionType, Nodes)] = &[
     (&CONFIG_IN_EFFECT, with_other_configuration),
+    (&KNOWN_ISSUES, |input, _| {
+        known_issues::reported(input)
+            .into_iter()
+            .flat_map(|finding| finding.nodes)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }),
     (&NODES_ASSIGNED, held_or_shared),
     (&NODES_TAINTED, without_taints),
     (&OS_MISMATCH, |input, reason| {

@@ -85,6 +85,11 @@ impl ReportInput<'_> {
         }
     }
 
+    /// The pods of the pool, if pods are read.
+    pub fn pods(&self) -> Option<&PoolWorkloads> {
+        self.snapshot.workloads.of(&self.pool.name)
+    }
+
     /// The date of the reconcile.
     pub fn today(&self) -> jiff::civil::Date {
         self.snapshot.now.to_zoned(jiff::tz::TimeZone::UTC).date()

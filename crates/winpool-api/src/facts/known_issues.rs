@@ -1,0 +1,603 @@
+//! Known defects of the components of a Windows node: affected and fixed versions, what they depend on, and the source.
+//!
+//! Sources, each thread and advisory read in 2026-11: the security advisories of Kubernetes (issues 119339, 119594,
+//! 119595, 121879, 126161, 129654 of kubernetes/kubernetes) and of containerd (GHSA-5ffw-gxpp-mxpf, GHSA-2qjp-425j-52j9,
+//! GHSA-m6hq-p25p-ffr2, as quoted in golang/vulndb 482, 1147, 4108), which name the fixed versions. For other issues of
+//! Kubernetes, the patch release is that of the section of upstream's release notes with the backport (1.31.14, 1.32.11,
+//! 1.33.13, 1.34.10, 1.35.7 and 1.36.3 were the last ones, 2026-07-31; CHANGELOG-1.37.md for 1.37.0). For other issues of
+//! containerd it is the first tag of containerd/containerd with the commit (2026-08-22). hcsshim is that of `go.mod` at
+//! the tags of containerd. The revisions of Windows are those of kubernetes/website, `windows-networking.md` and its
+//! earlier forms, of Microsoft's update histories for KB4482887 and KB4489899, and of projectcalico/calico 8529.
+//!
+//! Where sources disagree, or the source is silent:
+//! - CVE-2023-5528: the advisory counts any node, and adds that only those with an in-tree volume plugin are affected.
+//! - kubernetes-138727: that the defect begins with 1.31 follows from pull request 122922, which added the notifier.
+//! - containerd-5405: the thread is about 1.4 and 1.5; earlier lines have the same code.
+//! - hcsshim-1574: the thread is about 0.9; pull request 1605 has the same fix for 0.8.
+//! - A fix of an open line that no release note confirms (winkernel 112837, 139503 and 141489 of kubernetes/kubernetes,
+//!   the start of kubelet 1.31, containerd 10001) is not in the table.
+
+use std::fmt;
+
+use jiff::civil::{Date, date};
+
+use super::{ContainerdVersion, KubeletVersion, OsVersion};
+
+/// A component of a node with a version of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// The kubelet, by `nodeInfo.kubeletVersion`.
+    Kubelet,
+    /// kube-proxy, by the image of its pods.
+    KubeProxy,
+    /// containerd, by `nodeInfo.containerRuntimeVersion`.
+    Containerd,
+    /// The shim of containerd for Windows, by the release of containerd that contains it: see [`hcsshim_of`].
+    Hcsshim,
+    /// Windows, by `nodeInfo.kernelVersion`.
+    Windows,
+    /// csi-proxy, by the image of its pods.
+    CsiProxy,
+}
+
+impl Component {
+    /// Its name in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet",
+            Self::KubeProxy => "kube-proxy",
+            Self::Containerd => "containerd",
+            Self::Hcsshim => "hcsshim",
+            Self::Windows => "Windows",
+            Self::CsiProxy => "csi-proxy",
+        }
+    }
+
+    /// The component in an image, and its version, by the last part of the repository and the tag:
+    /// `sigwindowstools/kube-proxy:v1.33.1-calico-hostprocess`.
+    pub fn of_image(image: &str) -> Option<(Self, ComponentVersion)> {
+        let (repository, tag) = image.split_once('@').map_or(image, |(name, _)| name).rsplit_once(':')?;
+        let component = match repository.rsplit('/').next()? {
+            "kube-proxy" | "kube-proxy-windows" => Self::KubeProxy,
+            "csi-proxy" => Self::CsiProxy,
+            _ => return None,
+        };
+        let version = tag.parse::<ContainerdVersion>().ok()?;
+        Some((component, version.into()))
+    }
+
+    /// A version as the component reports it.
+    pub fn version_text(self, version: ComponentVersion) -> String {
+        let ComponentVersion([major, minor, patch]) = version;
+        match self {
+            Self::Kubelet | Self::KubeProxy | Self::CsiProxy => format!("v{major}.{minor}.{patch}"),
+            Self::Containerd | Self::Hcsshim => format!("{major}.{minor}.{patch}"),
+            Self::Windows => format!("{major}.0.{minor}.{patch}"),
+        }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Major, minor and patch of a component. Of Windows: 10, build and revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ComponentVersion(pub [u32; 3]);
+
+impl ComponentVersion {
+    /// Whether the versions differ at most in the patch, or the revision.
+    pub fn is_of_line(self, other: Self) -> bool {
+        self.0[..2] == other.0[..2]
+    }
+}
+
+impl From<KubeletVersion> for ComponentVersion {
+    fn from(version: KubeletVersion) -> Self {
+        Self([1, version.minor.0, version.patch])
+    }
+}
+
+impl From<ContainerdVersion> for ComponentVersion {
+    fn from(version: ContainerdVersion) -> Self {
+        Self([version.major, version.minor, version.patch])
+    }
+}
+
+impl ComponentVersion {
+    /// That of Windows, if its revision is known.
+    pub fn of_windows(version: OsVersion) -> Option<Self> {
+        Some(Self([10, version.build.0, version.revision?]))
+    }
+}
+
+/// Versions in a row that have a defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Affected {
+    /// The first one.
+    pub from: ComponentVersion,
+    /// The first fixed one; `None` if none is known.
+    pub fixed: Option<ComponentVersion>,
+}
+
+impl Affected {
+    /// Whether it contains a version.
+    pub fn contains(&self, version: ComponentVersion) -> bool {
+        self.from <= version && self.fixed.is_none_or(|fixed| version < fixed)
+    }
+}
+
+/// How bad a defect is, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Control over the node, or no pod works: CVSS 7.0 and higher.
+    High,
+    /// Data, memory or connections are lost in common use: CVSS 4.0 to 6.9.
+    Medium,
+    /// Rare, or of little effect.
+    Low,
+}
+
+impl Severity {
+    /// As in texts and labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// What the pods of a pool may use, and some defects depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodFeature {
+    /// A probe that runs a command in the container.
+    ExecProbe,
+    /// The same in a HostProcess container.
+    HostProcessExecProbe,
+    /// A HostProcess container.
+    HostProcess,
+    /// At least two mounts with `subPath` or `subPathExpr`.
+    SubPaths,
+    /// A volume of a plugin in the kubelet that mounts a device or a share.
+    InTreeVolume,
+    /// A PersistentVolumeClaim.
+    VolumeClaim,
+    /// A volume with the content of an image.
+    ImageVolume,
+    /// A command that runs after the start of a container.
+    PostStartHook,
+}
+
+impl PodFeature {
+    /// Every feature.
+    pub const ALL: [Self; 8] = [
+        Self::ExecProbe,
+        Self::HostProcessExecProbe,
+        Self::HostProcess,
+        Self::SubPaths,
+        Self::InTreeVolume,
+        Self::VolumeClaim,
+        Self::ImageVolume,
+        Self::PostStartHook,
+    ];
+
+    /// As in `pods with …`.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::ExecProbe => "exec probes",
+            Self::HostProcessExecProbe => "exec probes in HostProcess containers",
+            Self::HostProcess => "HostProcess containers",
+            Self::SubPaths => "several subPath mounts",
+            Self::InTreeVolume => "in-tree volumes",
+            Self::VolumeClaim => "PersistentVolumeClaims",
+            Self::ImageVolume => "image volumes",
+            Self::PostStartHook => "postStart hooks",
+        }
+    }
+}
+
+/// A set of features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodFeatures(u8);
+
+impl PodFeatures {
+    /// The features for which `holds` is true.
+    pub fn of(holds: impl Fn(PodFeature) -> bool) -> Self {
+        Self(PodFeature::ALL.into_iter().filter(|feature| holds(*feature)).fold(0, |set, one| set | Self::bit(one)))
+    }
+
+    /// The features of the set.
+    pub fn iter(self) -> impl Iterator<Item = PodFeature> {
+        PodFeature::ALL.into_iter().filter(move |feature| self.0 & Self::bit(*feature) != 0)
+    }
+
+    const fn bit(feature: PodFeature) -> u8 {
+        1 << feature as u8
+    }
+}
+
+/// What a defect depends on besides the version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Precondition {
+    /// Nothing.
+    Always,
+    /// Pods of the pool use this.
+    Pods(PodFeature),
+    /// Something that winpool does not read, as in `if …`.
+    Unread(&'static str),
+}
+
+impl fmt::Display for Precondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Always => f.write_str("always"),
+            Self::Pods(feature) => write!(f, "pods with {}", feature.text()),
+            Self::Unread(what) => f.write_str(what),
+        }
+    }
+}
+
+/// A known defect. They are ordered worst first, then by id.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KnownIssue {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Its stable name: a CVE, a KB, or the project and the number of the thread.
+    pub id: &'static str,
+    /// The component with the defect.
+    pub component: Component,
+    /// The affected versions of the component, in order and without overlap.
+    pub affected: &'static [Affected],
+    /// What it depends on besides the version.
+    pub precondition: Precondition,
+    /// What happens.
+    pub summary: &'static str,
+    /// What to do besides an upgrade to a fixed version; empty if nothing else helps.
+    pub workaround: &'static str,
+    /// The thread or advisory that was read: `owner/repository#number`, or an identifier of an advisory.
+    pub source: &'static str,
+    /// The date of the newest statement in the source that was read; of a page without a date, when it was read.
+    pub date: Date,
+}
+
+impl KnownIssue {
+    /// The range with a version of the component, if it has the defect.
+    pub fn range(&self, version: ComponentVersion) -> Option<&'static Affected> {
+        self.affected.iter().find(|range| range.contains(version))
+    }
+
+    /// The fixed versions, oldest first.
+    pub fn fixed(&self) -> impl Iterator<Item = ComponentVersion> {
+        self.affected.iter().filter_map(|range| range.fixed)
+    }
+}
+
+/// The issue with this id, in any case.
+pub fn known_issue(id: &str) -> Option<&'static KnownIssue> {
+    KNOWN_ISSUES.iter().find(|issue| issue.id.eq_ignore_ascii_case(id))
+}
+
+/// The first release of containerd with each version of hcsshim, by line; the last row of a line holds until its end.
+const HCSSHIM: &[([u32; 3], [u32; 3])] = &[
+    ([1, 5, 0], [0, 8, 16]),
+    ([1, 5, 3], [0, 8, 18]),
+    ([1, 5, 6], [0, 8, 21]),
+    ([1, 5, 8], [0, 8, 23]),
+    ([1, 5, 11], [0, 8, 24]),
+    ([1, 5, 17], [0, 8, 25]),
+    ([1, 6, 0], [0, 9, 2]),
+    ([1, 6, 5], [0, 9, 3]),
+    ([1, 6, 7], [0, 9, 4]),
+    ([1, 6, 10], [0, 9, 5]),
+    ([1, 6, 13], [0, 9, 6]),
+    ([1, 6, 19], [0, 9, 7]),
+    ([1, 6, 20], [0, 9, 8]),
+    ([1, 6, 23], [0, 9, 10]),
+    ([1, 6, 32], [0, 9, 11]),
+    ([1, 6, 34], [0, 9, 12]),
+    ([1, 7, 0], [0, 10, 0]),
+    ([1, 7, 6], [0, 11, 0]),
+    ([1, 7, 7], [0, 11, 1]),
+    ([1, 7, 9], [0, 11, 4]),
+    ([1, 7, 17], [0, 11, 5]),
+    ([1, 7, 19], [0, 11, 7]),
+    ([2, 0, 0], [0, 12, 9]),
+    ([2, 1, 0], [0, 13, 0]),
+    ([2, 2, 0], [0, 14, 0]),
+    ([2, 2, 3], [0, 14, 1]),
+    ([2, 3, 0], [0, 15, 0]),
+];
+
+/// The hcsshim of a release of containerd, if its line is known.
+pub fn hcsshim_of(containerd: ContainerdVersion) -> Option<ComponentVersion> {
+    let containerd = ComponentVersion::from(containerd);
+    let rows = HCSSHIM.iter().map(|(release, shim)| (ComponentVersion(*release), ComponentVersion(*shim)));
+    rows.filter(|(release, _)| release.is_of_line(containerd) && *release <= containerd).map(|(_, shim)| shim).last()
+}
+
+/// The first release of containerd of the same line with this hcsshim or a later one.
+pub fn containerd_with(hcsshim: ComponentVersion) -> Option<ComponentVersion> {
+    let with = HCSSHIM.iter().find(|(_, shim)| ComponentVersion(*shim) >= hcsshim)?;
+    Some(ComponentVersion(with.0))
+}
+
+/// Kubernetes from 1.`from`.0 to the release before 1.`minor`.`patch`.
+const fn kube(from: u32, minor: u32, patch: u32) -> Affected {
+    before([1, from, 0], [1, minor, patch])
+}
+
+const fn before(from: [u32; 3], fixed: [u32; 3]) -> Affected {
+    Affected { from: ComponentVersion(from), fixed: Some(ComponentVersion(fixed)) }
+}
+
+const fn without_fix(from: [u32; 3]) -> Affected {
+    Affected { from: ComponentVersion(from), fixed: None }
+}
+
+use Component::{Containerd, CsiProxy, Hcsshim, KubeProxy, Kubelet, Windows};
+use Precondition::{Always, Pods, Unread};
+use Severity::{High, Low, Medium};
+
+/// The repositories of threads.
+macro_rules! thread {
+    (k8s $number:literal) => {
+        concat!("kubernetes/kubernetes#", $number)
+    };
+    (containerd $number:literal) => {
+        concat!("containerd/containerd#", $number)
+    };
+    (hcsshim $number:literal) => {
+        concat!("microsoft/hcsshim#", $number)
+    };
+}
+
+const SERVICES: &str = "a Service that winpool does not read";
+
+/// A row: severity, id and component; the affected versions; precondition, summary, workaround; source and date.
+macro_rules! issues {
+    ($($severity:ident $id:literal $component:ident [$($range:expr),+] $precondition:expr, $summary:expr, $workaround:expr,
+        $source:expr, $date:expr;)*) => {
+        &[$(KnownIssue {
+            severity: $severity,
+            id: $id,
+            component: $component,
+            affected: &[$($range),+],
+            precondition: $precondition,
+            summary: $summary,
+            workaround: $workaround,
+            source: $source,
+            date: $date,
+        }),*]
+    };
+}
+
+/// Every known issue, worst first, then by id.
+#[rustfmt::skip]
+pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
+    High "CVE-2023-3676" Kubelet [kube(0, 24, 17), kube(25, 25, 13), kube(26, 26, 8), kube(27, 27, 5), kube(28, 28, 1)]
+        Always, "who can create pods can become administrator of the node", "",
+        thread!(k8s 119339), date(2023, 8, 23);
+    High "CVE-2023-3893" CsiProxy [before([0, 1, 0], [1, 1, 3])]
+        Always, "who can create pods can become administrator of the node", "",
+        thread!(k8s 119594), date(2023, 8, 23);
+    High "CVE-2023-3955" Kubelet [kube(0, 24, 17), kube(25, 25, 13), kube(26, 26, 8), kube(27, 27, 5), kube(28, 28, 1)]
+        Always, "who can create pods can become administrator of the node", "",
+        thread!(k8s 119595), date(2023, 8, 23);
+    High "CVE-2023-5528" Kubelet [kube(8, 25, 16), kube(26, 26, 11), kube(27, 27, 8), kube(28, 28, 4)]
+        Pods(PodFeature::InTreeVolume), "who can create pods and PersistentVolumes can become administrator of the node",
+        "use volumes of CSI drivers only", thread!(k8s 121879), date(2023, 11, 14);
+    High "KB5040437" Windows [before([10, 20348, 2582], [10, 20348, 2762])]
+        Unread("the network is that of Calico, or another one with VFP policies"),
+        "pods cannot reach other pods and external networks; KB5044281 fixes it", "",
+        "microsoft/Windows-Containers#516, projectcalico/calico#8529", date(2024, 10, 16);
+    Medium "CVE-2022-23471" Containerd [before([1, 0, 0], [1, 5, 16]), before([1, 6, 0], [1, 6, 12])]
+        Always, "commands with a terminal that fail to start leak memory of containerd", "allow `pods/exec` to trusted users only",
+        "GHSA-2qjp-425j-52j9", date(2022, 12, 8);
+    Medium "CVE-2022-31030" Containerd [before([1, 0, 0], [1, 5, 13]), before([1, 6, 0], [1, 6, 6])]
+        Pods(PodFeature::ExecProbe), "the output of an exec probe can exhaust the memory of the node", "use `httpGet` or `tcpSocket` probes",
+        "GHSA-5ffw-gxpp-mxpf", date(2022, 6, 9);
+    Medium "CVE-2024-5321" Kubelet [kube(0, 27, 16), kube(28, 28, 12), kube(29, 29, 7), kube(30, 30, 3)]
+        Always, "users of the node can read and change the logs of containers", "",
+        thread!(k8s 126161), date(2024, 7, 17);
+    Medium "CVE-2024-9042" Kubelet [kube(27, 29, 13), kube(30, 30, 9), kube(31, 31, 5), kube(32, 32, 1)]
+        Always, "who can query `nodes/*/logs` can run commands on the node",
+        "disable the feature gate NodeLogQuery", thread!(k8s 129654), date(2025, 1, 15);
+    Medium "CVE-2025-64329" Containerd [before([1, 0, 0], [1, 7, 29]), before([2, 0, 0], [2, 0, 7]), before([2, 1, 0], [2, 1, 5])]
+        Always, "each `kubectl attach` can leak memory of containerd", "allow `pods/attach` to trusted users only",
+        "GHSA-m6hq-p25p-ffr2", date(2025, 11, 7);
+    Medium "containerd-12781" Containerd [without_fix([1, 6, 13])]
+        Pods(PodFeature::HostProcessExecProbe),
+        "each exec probe in a HostProcess container leaks memory and handles of its containerd-shim-runhcs-v1.exe",
+        "use `httpGet` or `tcpSocket` probes, or restart these pods regularly", thread!(containerd 12781), date(2026, 1, 14);
+    Medium "containerd-5405" Containerd [before([1, 0, 0], [1, 5, 3])]
+        Pods(PodFeature::VolumeClaim), "containers with a disk of a CSI driver do not start", "",
+        thread!(containerd 5405), date(2021, 5, 26);
+    Medium "hcsshim-1574" Hcsshim [before([0, 8, 0], [0, 8, 25]), before([0, 9, 0], [0, 9, 6])]
+        Pods(PodFeature::ExecProbe), "each exec probe leaks memory of its containerd-shim-runhcs-v1.exe", "use `httpGet` or `tcpSocket` probes",
+        thread!(hcsshim 1574), date(2022, 12, 13);
+    Medium "kubernetes-112630" Kubelet [kube(0, 37, 0)]
+        Pods(PodFeature::SubPaths), "pods with several subPath mounts stay Terminating, because handles to files are leaked",
+        "mount at most one subPath for each pod", thread!(k8s 138367), date(2026, 7, 31);
+    Medium "kubernetes-130356" Kubelet [kube(32, 32, 3)]
+        Always, "after a restart, the kubelet may not report its status or renew its certificate", "",
+        thread!(k8s 130356), date(2026, 7, 31);
+    Medium "kubernetes-130496" Kubelet [kube(32, 32, 3)]
+        Pods(PodFeature::PostStartHook), "pods with postStart hooks may not start", "",
+        thread!(k8s 130496), date(2026, 7, 31);
+    Medium "kubernetes-131427" KubeProxy [kube(31, 31, 9), kube(32, 32, 5), kube(33, 33, 1)]
+        Always, "no endpoint is created while a remote endpoint has its IP address, so that Services do not reach it", "restart kube-proxy",
+        thread!(k8s 131427), date(2026, 7, 31);
+    Medium "kubernetes-131506" KubeProxy [kube(31, 32, 6), kube(33, 33, 2)]
+        Always, "changes of the endpoints of a Service may not reach HNS", "restart kube-proxy",
+        thread!(k8s 131649), date(2025, 6, 5);
+    Medium "kubernetes-134031" KubeProxy [kube(0, 31, 14), kube(32, 32, 10), kube(33, 33, 6), kube(34, 34, 2)]
+        Unread(SERVICES), "the load balancers of Services with `internalTrafficPolicy: Local` are deleted at times",
+        "use `internalTrafficPolicy: Cluster`", thread!(k8s 134031), date(2026, 7, 31);
+    Medium "kubernetes-135146" KubeProxy [kube(0, 32, 10), kube(33, 33, 6), kube(34, 34, 2)]
+        Unread(SERVICES), "endpoints of removed pods stay where several Services select one Deployment",
+        "restart kube-proxy", thread!(k8s 135146), date(2026, 7, 31);
+    Medium "kubernetes-135631" KubeProxy [kube(34, 34, 4), kube(35, 35, 1)]
+        Always, "rules that HNS lost are not restored until a Service changes", "restart kube-proxy",
+        thread!(k8s 135631), date(2026, 7, 31);
+    Medium "kubernetes-136241" KubeProxy [kube(0, 33, 8), kube(34, 34, 4), kube(35, 35, 1)]
+        Unread("a dual-stack Service, which winpool does not read"),
+        "IPv4 and IPv6 share a load balancer, so that dual-stack Services fail", "use `ipFamilyPolicy: SingleStack`",
+        thread!(k8s 136373), date(2026, 2, 5);
+    Medium "kubernetes-138000" KubeProxy [kube(0, 34, 8), kube(35, 35, 5), kube(36, 36, 1)]
+        Unread("an L2Bridge network"), "traffic goes to the wrong node after a pod IP was used again, as in DNS timeouts",
+        "restart kube-proxy", thread!(k8s 138000), date(2026, 7, 31);
+    Medium "kubernetes-140066" Kubelet [kube(36, 36, 3)]
+        Always, "the kubelet leaks memory with each sync of a pod", "restart the kubelet regularly",
+        thread!(k8s 140066), date(2026, 7, 31);
+    Low "KB4482887" Windows [before([10, 17763, 1], [10, 17763, 348])]
+        Unread("an overlay network"), "kube-proxy does not support overlay networks; KB4482887 adds it", "",
+        "kubernetes/website, intro-windows-in-kubernetes.md", date(2019, 3, 1);
+    Low "KB4489899" Windows [before([10, 17763, 1], [10, 17763, 379])]
+        Unread("an overlay network"), "overlay networks cannot be created; KB4489899 adds them", "",
+        "kubernetes/website, windows-networking.md", date(2026, 11, 26);
+    Low "Windows-19041.610" Windows [before([10, 19041, 1], [10, 19041, 610])]
+        Unread("IPv6 is used"), "IPv6 does not work with Kubernetes", "use IPv4",
+        "kubernetes/website, intro-windows-in-kubernetes.md", date(2026, 11, 26);
+    Low "containerd-10071" Containerd [before([1, 7, 0], [1, 7, 16])]
+        Pods(PodFeature::HostProcess), "HostProcess containers begin in C:\\ instead of C:\\hpc", "set `workingDir`",
+        thread!(containerd 10071), date(2024, 4, 12);
+    Low "containerd-13837" Containerd [before([1, 0, 0], [2, 2, 7]), before([2, 3, 0], [2, 3, 4])]
+        Always, "the log of containerd-shim-runhcs-v1.exe may contain secrets, such as environment variables",
+        "set `ScrubLogs = true` for the runtime", thread!(containerd 13882), date(2026, 7, 31);
+    Low "containerd-image-volumes" Containerd [without_fix([1, 0, 0])]
+        Pods(PodFeature::ImageVolume), "containerd does not support image volumes on Windows",
+        "copy the files with an init container", "containerd/containerd, commit d7da06f41", date(2026, 6, 1);
+    Low "kubernetes-138727" Kubelet [kube(31, 37, 0)]
+        Always, "the kubelet panics if the memory of the node cannot be read", "",
+        thread!(k8s 138727), date(2026, 7, 31);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A version of a component that has the defect, the first fixed version of its line, and one without the defect.
+    type Example = (&'static str, [u32; 3], Option<[u32; 3]>, Option<[u32; 3]>);
+
+    #[rustfmt::skip]
+    const EXAMPLES: &[Example] = &[
+        ("CVE-2023-3676", [1, 27, 4], Some([1, 27, 5]), Some([1, 29, 0])),
+        ("CVE-2023-3893", [1, 1, 2], Some([1, 1, 3]), Some([2, 0, 0])),
+        ("CVE-2023-3955", [1, 20, 2], Some([1, 24, 17]), Some([1, 29, 0])),
+        ("CVE-2023-5528", [1, 28, 3], Some([1, 28, 4]), Some([1, 7, 16])),
+        ("KB5040437", [10, 20348, 2655], Some([10, 20348, 2762]), Some([10, 20348, 2529])),
+        ("CVE-2022-23471", [1, 6, 11], Some([1, 6, 12]), Some([1, 7, 0])),
+        ("CVE-2022-31030", [1, 5, 12], Some([1, 5, 13]), Some([1, 7, 0])),
+        ("CVE-2024-5321", [1, 29, 6], Some([1, 29, 7]), Some([1, 31, 0])),
+        ("CVE-2024-9042", [1, 31, 4], Some([1, 31, 5]), Some([1, 33, 0])),
+        ("CVE-2025-64329", [2, 1, 4], Some([2, 1, 5]), Some([2, 2, 0])),
+        ("containerd-12781", [1, 7, 30], None, Some([1, 6, 12])),
+        ("containerd-5405", [1, 5, 2], Some([1, 5, 3]), Some([1, 6, 0])),
+        ("hcsshim-1574", [0, 9, 5], Some([0, 9, 6]), Some([0, 11, 7])),
+        ("kubernetes-112630", [1, 36, 3], Some([1, 37, 0]), Some([1, 38, 0])),
+        ("kubernetes-130356", [1, 32, 2], Some([1, 32, 3]), Some([1, 31, 6])),
+        ("kubernetes-130496", [1, 32, 0], Some([1, 32, 3]), Some([1, 33, 0])),
+        ("kubernetes-131427", [1, 31, 8], Some([1, 31, 9]), Some([1, 30, 14])),
+        ("kubernetes-131506", [1, 33, 1], Some([1, 33, 2]), Some([1, 30, 14])),
+        ("kubernetes-134031", [1, 34, 1], Some([1, 34, 2]), Some([1, 35, 0])),
+        ("kubernetes-135146", [1, 32, 9], Some([1, 32, 10]), Some([1, 35, 0])),
+        ("kubernetes-135631", [1, 34, 3], Some([1, 34, 4]), Some([1, 33, 7])),
+        ("kubernetes-136241", [1, 35, 0], Some([1, 35, 1]), Some([1, 36, 0])),
+        ("kubernetes-138000", [1, 36, 0], Some([1, 36, 1]), Some([1, 37, 0])),
+        ("kubernetes-140066", [1, 36, 2], Some([1, 36, 3]), Some([1, 35, 7])),
+        ("KB4482887", [10, 17763, 316], Some([10, 17763, 348]), Some([10, 18362, 1])),
+        ("KB4489899", [10, 17763, 348], Some([10, 17763, 379]), Some([10, 20348, 1])),
+        ("Windows-19041.610", [10, 19041, 572], Some([10, 19041, 610]), Some([10, 19042, 1])),
+        ("containerd-10071", [1, 7, 15], Some([1, 7, 16]), Some([1, 6, 39])),
+        ("containerd-13837", [2, 3, 3], Some([2, 3, 4]), Some([2, 4, 0])),
+        ("containerd-image-volumes", [2, 3, 4], None, None),
+        ("kubernetes-138727", [1, 36, 3], Some([1, 37, 0]), Some([1, 30, 14])),
+    ];
+
+    #[test]
+    fn every_issue_has_an_affected_a_fixed_and_an_unaffected_version() {
+        let ids: Vec<_> = EXAMPLES.iter().map(|example| example.0).collect();
+        assert_eq!(ids, KNOWN_ISSUES.iter().map(|issue| issue.id).collect::<Vec<_>>());
+        for (id, affected, fixed, unaffected) in EXAMPLES {
+            let issue = known_issue(id).unwrap();
+            let range = issue.range(ComponentVersion(*affected)).unwrap_or_else(|| panic!("{id} affects {affected:?}"));
+            assert_eq!(range.fixed, fixed.map(ComponentVersion), "{id}");
+            for without in [fixed, unaffected].into_iter().flatten() {
+                assert_eq!(issue.range(ComponentVersion(*without)), None, "{id}: {without:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_are_well_formed_ordered_and_do_not_overlap() {
+        for issue in KNOWN_ISSUES {
+            assert!(!issue.affected.is_empty(), "{}", issue.id);
+            assert!(
+                issue.affected.iter().all(|range| range.fixed.is_none_or(|fixed| range.from < fixed)),
+                "{}",
+                issue.id
+            );
+            let follows = |pair: &[Affected]| pair[0].fixed.is_some_and(|fixed| fixed <= pair[1].from);
+            assert!(issue.affected.windows(2).all(follows), "{}", issue.id);
+        }
+    }
+
+    #[test]
+    fn issues_are_ordered_worst_first_and_have_texts_for_a_table() {
+        assert!(KNOWN_ISSUES.len() >= 25);
+        assert!(KNOWN_ISSUES.is_sorted_by_key(|issue| (issue.severity, issue.id)));
+        for issue in KNOWN_ISSUES {
+            for text in [issue.summary, issue.workaround, &issue.precondition.to_string(), issue.source] {
+                assert!(!text.contains('|') && !text.ends_with('.'), "{}: {text}", issue.id);
+            }
+            assert!(issue.summary.split(' ').count() > 3 && issue.date < date(2026, 11, 27), "{}", issue.id);
+        }
+    }
+
+    #[test]
+    fn hcsshim_follows_from_the_release_of_containerd() {
+        let table = [
+            ("1.4.13", None),
+            ("1.6.12", Some([0, 9, 5])),
+            ("1.6.13", Some([0, 9, 6])),
+            ("1.6.39", Some([0, 9, 12])),
+            ("2.2.7", Some([0, 14, 1])),
+            ("2.9.0", None),
+        ];
+        for (containerd, expected) in table {
+            assert_eq!(hcsshim_of(containerd.parse().unwrap()), expected.map(ComponentVersion), "{containerd}");
+        }
+        assert_eq!(containerd_with(ComponentVersion([0, 9, 6])), Some(ComponentVersion([1, 6, 13])));
+        assert_eq!(containerd_with(ComponentVersion([0, 99, 0])), None);
+        assert!(HCSSHIM.is_sorted());
+    }
+
+    #[test]
+    fn a_component_is_recognised_by_its_image() {
+        let table = [
+            ("sigwindowstools/kube-proxy:v1.33.1-calico-hostprocess", Some((KubeProxy, [1, 33, 1]))),
+            ("registry.example:5000/kube-proxy-windows:v1.34.0@sha256:00", Some((KubeProxy, [1, 34, 0]))),
+            ("ghcr.io/kubernetes-sigs/sig-windows/csi-proxy:v1.1.2", Some((CsiProxy, [1, 1, 2]))),
+            ("registry.example:5000/kube-proxy", None),
+            ("kube-proxy:latest", None),
+            ("kube-proxy:2", None),
+            ("mirror/kube-proxy-metrics:v1.0.0", None),
+        ];
+        for (image, expected) in table {
+            let expected = expected.map(|(component, version)| (component, ComponentVersion(version)));
+            assert_eq!(Component::of_image(image), expected, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_set_has_the_features_that_were_found() {
+        let found = [PodFeature::ExecProbe, PodFeature::PostStartHook];
+        let set = PodFeatures::of(|feature| found.contains(&feature));
+        assert_eq!(set.iter().collect::<Vec<_>>(), found);
+        assert_eq!(PodFeatures::default().iter().count(), 0);
+    }
+}

@@ -1,0 +1,312 @@
+//! Which known issues the nodes of a pool have, by their versions and what their pods use.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use winpool_api::facts::{
+    ContainerRuntime, Minor,
+    known_issues::{
+        Component, ComponentVersion, KNOWN_ISSUES, KnownIssue, PodFeature, Precondition, Severity, containerd_with,
+        hcsshim_of,
+    },
+};
+
+use crate::{
+    node::WindowsNode,
+    text::{agree, some_of},
+    workload::PoolWorkloads,
+};
+
+/// An input without which there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Missing {
+    /// The version of a component: the node does not report it, or no pod has its image.
+    Version(Component),
+    /// The pods, because the operator may not read them, or has not yet.
+    Pods,
+    /// The PersistentVolumes of the claims of pods.
+    Volumes,
+    /// Something that winpool never reads, as in `if …`.
+    Unread(&'static str),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(component @ (Component::KubeProxy | Component::CsiProxy)) => {
+                write!(f, "no pod of the pool has an image of {component} with a version")
+            }
+            Self::Version(component) => write!(f, "the version of {component} is not known"),
+            Self::Pods => f.write_str("pods are not read"),
+            Self::Volumes => f.write_str("the PersistentVolumes of claims are not read"),
+            Self::Unread(what) => write!(f, "it depends on {what}"),
+        }
+    }
+}
+
+/// Whether something has an issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has.
+    Affected(Version),
+    /// It does not have it.
+    Unaffected,
+    /// It is not determinable.
+    NotDeterminable(Missing),
+}
+
+/// An affected version, and the first fixed one that follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // the struct explains both
+pub struct Version {
+    pub installed: ComponentVersion,
+    pub fixed: Option<ComponentVersion>,
+}
+
+/// The version of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Installed {
+    /// One or, during an update of a DaemonSet, more.
+    Known(Vec<ComponentVersion>),
+    /// The node does not have the component.
+    Absent,
+    Unknown,
+}
+
+impl From<Option<ComponentVersion>> for Installed {
+    fn from(version: Option<ComponentVersion>) -> Self {
+        version.map_or(Self::Unknown, |version| Self::Known(vec![version]))
+    }
+}
+
+/// Whether a node has an issue; `pods` are those of its pool, if they are read.
+pub fn of_node(issue: &KnownIssue, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> Answer {
+    of_versions(issue, installed(issue.component, node, pods), pods)
+}
+
+fn of_versions(issue: &KnownIssue, installed: Installed, pods: Option<&PoolWorkloads>) -> Answer {
+    let versions = match installed {
+        Installed::Known(versions) => versions,
+        Installed::Absent => return Answer::Unaffected,
+        Installed::Unknown => {
+            return match met(issue.precondition, pods) {
+                Ok(false) => Answer::Unaffected,
+                Ok(true) | Err(_) => Answer::NotDeterminable(Missing::Version(issue.component)),
+            };
+        }
+    };
+    let affected = versions
+        .into_iter()
+        .find_map(|installed| issue.range(installed).map(|range| Version { installed, fixed: range.fixed }));
+    match (affected, met(issue.precondition, pods)) {
+        (None, _) | (_, Ok(false)) => Answer::Unaffected,
+        (Some(version), Ok(true)) => Answer::Affected(version),
+        (Some(_), Err(missing)) => Answer::NotDeterminable(missing),
+    }
+}
+
+fn installed(component: Component, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> Installed {
+    let containerd = |of: fn(_) -> Option<ComponentVersion>| match &node.runtime {
+        Ok(ContainerRuntime::Containerd(version)) => of(*version).into(),
+        Ok(ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd) => Installed::Absent,
+        Err(_) => Installed::Unknown,
+    };
+    match component {
+        Component::Kubelet => node.kubelet.as_ref().ok().map(|version| ComponentVersion::from(*version)).into(),
+        Component::Windows => node.os.as_ref().ok().and_then(|os| ComponentVersion::of_windows(*os)).into(),
+        Component::Containerd => containerd(|version| Some(version.into())),
+        Component::Hcsshim => containerd(hcsshim_of),
+        Component::KubeProxy | Component::CsiProxy => {
+            let found = pods.into_iter().flat_map(|pods| &pods.components);
+            let versions: Vec<_> = found.filter(|(of, _)| *of == component).map(|(_, version)| *version).collect();
+            if versions.is_empty() { Installed::Unknown } else { Installed::Known(versions) }
+        }
+    }
+}
+
+/// Whether a precondition is met, if that is determinable.
+fn met(precondition: Precondition, pods: Option<&PoolWorkloads>) -> Result<bool, Missing> {
+    match precondition {
+        Precondition::Always => Ok(true),
+        Precondition::Unread(what) => Err(Missing::Unread(what)),
+        Precondition::Pods(feature) => {
+            let used = &pods.ok_or(Missing::Pods)?.features;
+            let in_claim = feature == PodFeature::InTreeVolume && used.contains_key(&PodFeature::VolumeClaim);
+            match used.contains_key(&feature) {
+                false if in_claim => Err(Missing::Volumes),
+                is_used => Ok(is_used),
+            }
+        }
+    }
+}
+
+/// An issue of some nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding<'a> {
+    /// The issue.
+    pub issue: &'static KnownIssue,
+    /// The nodes that have it.
+    pub nodes: BTreeSet<&'a str>,
+    /// Their versions.
+    pub versions: BTreeSet<Version>,
+    /// The nodes where it is not determinable, by reason.
+    pub undetermined: BTreeMap<Missing, BTreeSet<&'a str>>,
+}
+
+/// The issues that some of the nodes have or may have, worst first.
+pub fn check<'a>(nodes: impl IntoIterator<Item = &'a WindowsNode>, pods: Option<&PoolWorkloads>) -> Vec<Finding<'a>> {
+    let mut equal: BTreeMap<_, Vec<&WindowsNode>> = BTreeMap::new();
+    for node in nodes {
+        let versions = (node.kubelet.as_ref().ok(), node.os.as_ref().ok(), node.runtime.as_ref().ok());
+        equal.entry(versions).or_default().push(node);
+    }
+    let of_issue = |issue: &'static KnownIssue| {
+        let (with_issue, versions, undetermined) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        let mut finding = Finding { issue, nodes: with_issue, versions, undetermined };
+        for nodes in equal.values() {
+            let names = nodes.iter().map(|node| node.name.as_str());
+            match of_node(issue, nodes[0], pods) {
+                Answer::Unaffected => {}
+                Answer::Affected(version) => {
+                    finding.nodes.extend(names);
+                    finding.versions.insert(version);
+                }
+                Answer::NotDeterminable(missing) => finding.undetermined.entry(missing).or_default().extend(names),
+            }
+        }
+        (!finding.nodes.is_empty() || !finding.undetermined.is_empty()).then_some(finding)
+    };
+    KNOWN_ISSUES.iter().filter_map(of_issue).collect()
+}
+
+impl Finding<'_> {
+    /// Whether a status reports it. What is rare and has no precondition is reported only if an update within the release line
+    /// fixes it, so that nodes with the newest patch have no report without a remedy.
+    pub fn is_reported(&self) -> bool {
+        let fixed_in_line = |version: &Version| version.fixed.is_some_and(|fixed| fixed.is_of_line(version.installed));
+        let in_use = matches!(self.issue.precondition, Precondition::Pods(_));
+        !self.nodes.is_empty()
+            && (self.issue.severity < Severity::Low || in_use || self.versions.iter().any(fixed_in_line))
+    }
+
+    /// What happens on which nodes, and what to do; `pods` are those of the pool.
+    pub fn message(&self, pods: Option<&PoolWorkloads>) -> String {
+        let KnownIssue { id, severity, summary, component, .. } = self.issue;
+        let versions = some_of(self.versions.iter().map(|version| component.version_text(version.installed)));
+        let nodes = self.nodes.len();
+        let run = agree(nodes, "node runs", "nodes run");
+        let mut text = format!("{id} ({}): {summary}. {nodes} {run} {component} {versions}", severity.name());
+        if let (Precondition::Pods(feature), Some(pods)) = (self.issue.precondition, pods)
+            && let Some(workloads) = pods.features.get(&feature)
+        {
+            let workloads = some_of(workloads.iter().map(ToString::to_string));
+            text = format!("{text}, with {} in {workloads}", feature.text());
+        }
+        format!("{text}. {}", remedy(self.issue, self.versions.iter().map(|version| version.fixed)))
+    }
+}
+
+/// What to do: the oldest version that fixes all, and what helps without it.
+pub fn remedy(issue: &KnownIssue, fixed: impl IntoIterator<Item = Option<ComponentVersion>>) -> String {
+    let fixed: BTreeSet<_> = fixed.into_iter().collect();
+    let upgrade = if fixed.contains(&None) { None } else { fixed.into_iter().flatten().next_back() };
+    let upgrade = upgrade.map(|version| match (issue.component, containerd_with(version)) {
+        (Component::Hcsshim, Some(release)) => {
+            format!("Upgrade containerd to {} or later", Component::Containerd.version_text(release))
+        }
+        (component, _) => format!("Upgrade {component} to {} or later", component.version_text(version)),
+    });
+    match (upgrade, capitalised(issue.workaround)) {
+        (Some(upgrade), workaround) if workaround.is_empty() => upgrade,
+        (Some(upgrade), _) => format!("{upgrade}, or {}", issue.workaround),
+        (None, workaround) => format!("No released version is known to fix it. {workaround}"),
+    }
+}
+
+/// The affected versions of an issue, as in `v1.31.0 to below v1.31.9`.
+pub fn affected_text(issue: &KnownIssue) -> String {
+    let text = |version| issue.component.version_text(version);
+    let range = |range: &winpool_api::facts::known_issues::Affected| match range.fixed {
+        Some(fixed) => format!("{} to below {}", text(range.from), text(fixed)),
+        None => format!("{} and later", text(range.from)),
+    };
+    issue.affected.iter().map(range).collect::<Vec<_>>().join(", ")
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
+/// What an upgrade of the kubelet, and kube-proxy with it, to a minor does to an issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AfterUpgrade {
+    /// It ends, with this patch release of the minor or a later one.
+    Ends(ComponentVersion),
+    /// It begins, with every patch release that is known.
+    Begins,
+    /// It begins below this patch release.
+    BeginsBelow(ComponentVersion),
+}
+
+/// What changes for a node with an upgrade to a minor; `None` if nothing does, or if the issue is of another component.
+pub fn after_upgrade(
+    issue: &KnownIssue,
+    node: &WindowsNode,
+    pods: Option<&PoolWorkloads>,
+    target: Minor,
+) -> Option<AfterUpgrade> {
+    if !matches!(issue.component, Component::Kubelet | Component::KubeProxy)
+        || met(issue.precondition, pods) == Ok(false)
+    {
+        return None;
+    }
+    let Installed::Known(versions) = installed(issue.component, node, pods) else { return None };
+    let is_target = |version: &ComponentVersion| version.0[1] == target.0;
+    match versions.iter().any(|version| issue.range(*version).is_some()) {
+        true => ends(issue, target),
+        false if versions.iter().all(is_target) => None,
+        false => begins(issue, target),
+    }
+}
+
+/// The first release of a minor without the issue, if it has one.
+fn first_without(issue: &KnownIssue, target: Minor) -> Option<ComponentVersion> {
+    let first = ComponentVersion([1, target.0, 0]);
+    match issue.range(first) {
+        None => Some(first),
+        Some(range) => range.fixed.filter(|fixed| fixed.is_of_line(first)),
+    }
+}
+
+/// What is missing to tell which issues of kube-proxy a pool has.
+pub fn kube_proxy_missing(pods: Option<&PoolWorkloads>) -> Option<Missing> {
+    let is_known =
+        |pods: &PoolWorkloads| pods.components.iter().any(|(component, _)| *component == Component::KubeProxy);
+    match pods {
+        None => Some(Missing::Pods),
+        Some(pods) => (!is_known(pods)).then_some(Missing::Version(Component::KubeProxy)),
+    }
+}
+
+/// The issues of kube-proxy in the first release of a minor, and the first release without all of them, if the minor has one.
+pub fn of_kube_proxy(target: Minor) -> (Vec<&'static str>, Option<ComponentVersion>) {
+    let is_in = |issue: &&KnownIssue| issue.component == Component::KubeProxy && begins(issue, target).is_some();
+    let issues: Vec<_> = KNOWN_ISSUES.iter().filter(is_in).collect();
+    let without: Option<Vec<_>> = issues.iter().map(|issue| first_without(issue, target)).collect();
+    (issues.iter().map(|issue| issue.id).collect(), without.and_then(|versions| versions.into_iter().max()))
+}
+
+fn ends(issue: &KnownIssue, target: Minor) -> Option<AfterUpgrade> {
+    first_without(issue, target).map(AfterUpgrade::Ends)
+}
+
+fn begins(issue: &KnownIssue, target: Minor) -> Option<AfterUpgrade> {
+    issue.range(ComponentVersion([1, target.0, 0]))?;
+    Some(first_without(issue, target).map_or(AfterUpgrade::Begins, AfterUpgrade::BeginsBelow))
+}
+
+#[cfg(test)]
+mod tests;
