@@ -164,10 +164,15 @@ fn a_taint_of_a_kubelet_that_registered_with_the_rendered_configuration_is_added
 fn a_taint_that_the_admission_policy_set_for_the_pool_is_added_and_its_mark_is_removed() {
     let taint = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
     for (registered_with, minutes, origin, remaining) in [
-        ("web", 9, "added", vec![]),
-        ("batch", 9, "found", vec!["os=windows:NoSchedule"]),
+        ("web os:NoSchedule", 9, "added", vec![]),
+        ("web team:NoExecute os:NoSchedule", 9, "added", vec![]),
+        // The kubelet has registered with the taint.
+        ("web", 9, "found", vec!["os=windows:NoSchedule"]),
+        ("web team:NoExecute", 9, "found", vec!["os=windows:NoSchedule"]),
+        ("web-2 os:NoSchedule", 9, "found", vec!["os=windows:NoSchedule"]),
+        ("batch os:NoSchedule", 9, "found", vec!["os=windows:NoSchedule"]),
         // A kubelet may have written the annotation.
-        ("web", 11, "found", vec!["os=windows:NoSchedule"]),
+        ("web os:NoSchedule", 11, "found", vec!["os=windows:NoSchedule"]),
     ] {
         let mut registered = web_node(taint.clone());
         registered["metadata"]["annotations"] = json!({"winpool.dev/registered-with": registered_with});
