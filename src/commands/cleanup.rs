@@ -418,7 +418,8 @@ mod tests {
     #[test]
     fn every_class_that_stays_is_named_with_the_reason() {
         let class = |name: &str, pool: Option<&str>| {
-            let labels = json!({"app.kubernetes.io/managed-by": "winpool", "winpool.dev/pool": pool});
+            let mut labels = json!({"app.kubernetes.io/managed-by": "winpool"});
+            pool.into_iter().for_each(|pool| labels["winpool.dev/pool"] = json!(pool));
             let class = json!({"metadata": {"name": name, "labels": labels}, "handler": "runhcs-wcow-process"});
             RuntimeClassView::from(serde_json::from_value::<RuntimeClass>(class).unwrap())
         };

@@ -63,8 +63,9 @@ async fn objects_of_the_first_definitions_with_replaces_taints_are_upgraded_and_
     cluster.apply_pool("web", pool_spec("web", fields)).await.unwrap();
     let configs: Api<DynamicObject> =
         Api::all_with(cluster.client.clone(), &ApiResource::erase::<WindowsNodeConfig>(&()));
+    let digest = "1".repeat(64);
     let spec = json!({
-        "pool": "web", "nodeUID": "uid-1", "config": "web-1", "digest": "1", "confirmTimeout": "10m",
+        "pool": "web", "nodeUID": "uid-1", "config": "web-1", "digest": digest, "confirmTimeout": "10m",
         "assignedAt": "2026-06-01T12:00:00Z",
     });
     let stored = json!({
@@ -76,7 +77,7 @@ async fn objects_of_the_first_definitions_with_replaces_taints_are_upgraded_and_
         status["status"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         Patch::Merge(status)
     };
-    let last_good = json!({ "lastGood": { "config": "web-1", "digest": "1" } });
+    let last_good = json!({ "lastGood": { "config": "web-1", "digest": digest } });
     let before = configs.patch_status("w1", &PatchParams::default(), &status("Applying", last_good)).await.unwrap();
     assert_eq!(before.data["status"]["lastGood"]["config"], "web-1");
 
