@@ -32,6 +32,7 @@ servers() {
   e2e/programs.sh
   e2e/wine.sh
   command -v helm || e2e/helm.sh
+  e2e/cloudbase-init.sh
   if [[ ${KUBEBUILDER_ASSETS:-} ]]; then
     echo "control plane: $("$KUBEBUILDER_ASSETS/kube-apiserver" --version) of KUBEBUILDER_ASSETS"
   else

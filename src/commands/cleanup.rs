@@ -14,10 +14,11 @@ use winpool_core::{
     ownership::Ownership,
     pool::{
         Snapshot,
+        classes::{self, Left},
         plan::{Phase, Plan, clean_up},
     },
     record::Origin,
-    text::{counted, some_messages, some_of},
+    text::{agree, counted, some_messages, some_of},
 };
 
 use super::{Failure, connect, input, pools::check_names, progress::Progress, workloads};
@@ -42,9 +43,10 @@ const KEPT_LABELS: &str = "the labels of runs.winpool.dev/ are not removed, beca
 #[command(
     after_help = "With --dry-run the exit status is 1 if there is something to remove. Labels and taints are removed from a \
                         node if its ownership record lists them as added, the record is signed with the key in Secret \
-                        winpool-ownership, and the status of the WindowsNodePool lists them too. Without the Secret or the \
-                        pool, the entries of the records are only listed: a kubelet can write the record of its own node. Use \
-                        --trust-records to remove them."
+                        winpool-ownership, and the status of the WindowsNodePool lists them too, if the pool still exists. \
+                        Without the Secret, the entries of the records are only listed: a kubelet can write the record of \
+                        its own node. Use --trust-records to remove them. What pools left that were deleted with Retain is \
+                        removed too."
 )]
 pub(super) struct Args {
     /// Clean up this pool only; may be repeated [default: all pools]
@@ -88,11 +90,12 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         let pools = selected_pools(&snapshot, &requested)?;
         let unverified = unverified_records(&snapshot, &requested);
         unverified.iter().for_each(|record| println!("not verified: {record}"));
+        let plans = clean_up(&snapshot, &pools);
+        left_classes(&snapshot, &pools, &plans).iter().for_each(|text| input::note(text));
         if pools.is_empty() {
-            input::note("there is no WindowsNodePool, so no ownership record can be verified");
+            println!("nothing to remove");
             return fail_on_unverified(unverified.len());
         }
-        let plans = clean_up(&snapshot, &pools);
         if dry_run {
             return fail_on_writes(&plans, print_plans(&plans)).and(fail_on_unverified(unverified.len()));
         }
@@ -133,11 +136,14 @@ async fn ownership(client: &Client, namespace: &str, trust_records: bool) -> Arc
     })
 }
 
-/// The entries of records without a valid signature or without their pool, as text.
+/// The entries of records without a valid signature, as text.
 fn unverified_records(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Vec<String> {
-    let is_verified = |node: &WindowsNode| {
-        let pool = snapshot.ownership.pool_of(node);
-        pool.is_some_and(|pool| *snapshot.ownership == Ownership::TrustAll || snapshot.pools.contains(pool))
+    let is_verified = |node: &WindowsNode| snapshot.ownership.pool_of(node).is_some();
+    let missing = match *snapshot.ownership {
+        Ownership::Signed { .. } => {
+            "the record does not have a signature of the key for this node: the Secret is another one, or the record was changed"
+        }
+        Ownership::TrustAll | Ownership::TrustNone => "the key is missing",
     };
     let description = |node: &WindowsNode| {
         let record = snapshot.ownership.record_state(node).record()?;
@@ -149,7 +155,7 @@ fn unverified_records(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Vec<
             .chain([format!("label {}", label::POOL)])
             .collect();
         let is_requested = requested.is_empty() || requested.contains(&record.pool);
-        is_requested.then(|| format!("Node {} (pool {}): {}", node.name, record.pool, entries.join(", ")))
+        is_requested.then(|| format!("Node {} (pool {}): {}: {missing}", node.name, record.pool, entries.join(", ")))
     };
     all_nodes(snapshot).filter(|node| !is_verified(node)).filter_map(description).collect()
 }
@@ -164,8 +170,8 @@ fn fail_on_unverified(records: usize) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Problems(format!(
-        "{} could not be verified. Restore Secret {OWNERSHIP_SECRET} and the pools, or review the entries above and remove \
-         them with --trust-records",
+        "{} could not be verified. Restore Secret {OWNERSHIP_SECRET}, or review the entries above and remove them with \
+         --trust-records",
         counted(records, "ownership record")
     )))
 }
@@ -174,12 +180,14 @@ fn unreachable(error: ListError) -> Failure {
     Failure::Cluster(error.to_string())
 }
 
-/// The requested pools, or all.
+/// The requested pools, or all: also deleted pools, whose names are in records of nodes, RuntimeClasses and ConfigMaps.
 fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
-    // Trusted records may belong to deleted pools.
     let of_records = all_nodes(snapshot).filter_map(|node| snapshot.ownership.pool_of(node));
-    let of_records = of_records.filter(|_| *snapshot.ownership == Ownership::TrustAll).map(str::to_owned);
-    let known: BTreeSet<String> = snapshot.pools.names().map(str::to_owned).chain(of_records).collect();
+    let managed = snapshot.runtime_classes.values().filter(|class| class.is_managed());
+    let of_classes = managed.filter_map(|class| class.label(label::POOL));
+    let of_config_maps = snapshot.config_maps.values().filter_map(|map| map.pool.as_deref());
+    let of_objects = of_records.chain(of_classes).chain(of_config_maps);
+    let known: BTreeSet<String> = snapshot.pools.names().chain(of_objects).map(str::to_owned).collect();
     if requested.is_empty() {
         return Ok(known);
     }
@@ -216,6 +224,22 @@ fn print_plans(plans: &[Plan]) -> usize {
     }
     handed_over.iter().for_each(|text| input::note(text));
     count
+}
+
+/// A message for each RuntimeClass of winpool that stays.
+fn left_classes(snapshot: &Snapshot, pools: &BTreeSet<String>, plans: &[Plan]) -> Vec<String> {
+    let writes: Vec<&Write> = plans.iter().flat_map(|plan| plan.steps.iter().flatten()).collect();
+    let why = |left: Left| match left {
+        Left::NamedBy(users) => {
+            let (pools, name) = (agree(users.len(), "pool", "pools"), agree(users.len(), "names", "name"));
+            format!("{pools} {} {name} it", some_of(users))
+        }
+        Left::Of(pool) if pools.contains(pool) => format!("the nodes of its pool {pool} are not all released"),
+        Left::Of(pool) => format!("it was created for pool {pool}. Add --pool {pool} to delete it"),
+        Left::OfNoPool => format!("it has no label {}. Delete it if no pod uses it", label::POOL),
+    };
+    let left = classes::left(snapshot, pools, &writes).into_iter();
+    left.map(|(name, reason)| format!("RuntimeClass {name} stays: {}", why(reason))).collect()
 }
 
 /// The result of a dry run.
@@ -337,9 +361,10 @@ fn handed_over(plans: &[Plan]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::node::v1::RuntimeClass;
     use kube::core::DynamicObject;
     use serde_json::json;
-    use winpool_core::pool::Pool;
+    use winpool_core::pool::{Pool, RuntimeClassView};
 
     use super::*;
 
@@ -388,6 +413,31 @@ mod tests {
         assert_eq!(plans.iter().flat_map(|plan| &plan.steps).count(), 0, "not even a finalizer that does not exist");
         assert_eq!(print_plans(&plans), 0);
         assert_eq!(fail_on_writes(&plans, 0), Ok(()));
+    }
+
+    #[test]
+    fn every_class_that_stays_is_named_with_the_reason() {
+        let class = |name: &str, pool: Option<&str>| {
+            let mut labels = json!({"app.kubernetes.io/managed-by": "winpool"});
+            pool.into_iter().for_each(|pool| labels["winpool.dev/pool"] = json!(pool));
+            let class = json!({"metadata": {"name": name, "labels": labels}, "handler": "runhcs-wcow-process"});
+            RuntimeClassView::from(serde_json::from_value::<RuntimeClass>(class).unwrap())
+        };
+        let spec = json!({"windowsVersion": "ltsc2022", "fallback": true});
+        let classes = [class("windows-ltsc2022", Some("web")), class("former", Some("batch")), class("nobody", None)];
+        let snapshot = Snapshot { runtime_classes: classes.into_iter().collect(), ..snapshot(&[("web", spec)]) };
+        assert_eq!(selected_pools(&snapshot, &names(&[])), Ok(names(&["batch", "web"])), "batch was deleted");
+        let of_web = "RuntimeClass windows-ltsc2022 stays: pool web names it";
+        let of_none = "RuntimeClass nobody stays: it has no label winpool.dev/pool. Delete it if no pod uses it";
+        let of_batch = "RuntimeClass former stays: it was created for pool batch. Add --pool batch to delete it";
+        for (pools, expected) in [
+            (names(&[]), vec![of_none]),
+            (names(&["batch"]), vec![of_none, of_web]),
+            (names(&["web"]), vec![of_batch, of_none]),
+        ] {
+            let pools = selected_pools(&snapshot, &pools).unwrap();
+            assert_eq!(left_classes(&snapshot, &pools, &clean_up(&snapshot, &pools)), expected, "{pools:?}");
+        }
     }
 
     #[test]

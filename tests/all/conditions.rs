@@ -572,7 +572,7 @@ fn the_worst_problem_is_that_which_harms_most() {
         (without_taints().nodes([tainted_by_others()]), "-", "-"),
         (without_taints().nodes([]), "-", "-"),
         (base().nodes([web_node(20348, "v1.30.2", "containerd://2.3.4")]), "Kubelet/TooOld(1) +1", "1/1"),
-        (base().nodes([web_node(26100, "v1.34.1", old)]), "Windows/NodeBuildDiffers(1) +2", "1/1"),
+        (base().nodes([web_node(26100, "v1.34.1", old)]), "Runtime/WouldStrand(1) +3", "1/1"),
         (base().pool(json!({"profileRef": {"name": "nowhere"}})), "Config/NotFound", "1/1"),
         (base().pool(json!({"paused": true})), "Paused", "0/1"),
         (base().pool(json!({"paused": true})).nodes([open(old)]), "Paused, Runtime/TooOld(1) +1", "0/1"),

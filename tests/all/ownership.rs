@@ -399,7 +399,20 @@ fn a_deleted_pool_with_retain_leaves_all_objects_unchanged() {
         let mut model = model.clone();
         model.delete(POOL, deleted);
         model.converge();
-        assert_eq!(objects(&model), before, "{deleted} was deleted with Retain");
+        let class = model.get(CLASS, "windows-ltsc2022").unwrap();
+        assert_eq!(class["metadata"]["labels"]["winpool.dev/pool"], if deleted == "web" { "batch" } else { "web" });
+        // The first pool left takes the class over, with the tolerations that nodes need.
+        let unlabelled = |objects: &[Value]| -> Vec<Value> {
+            let strip = |mut object: Value| {
+                object["metadata"]["labels"]["winpool.dev/pool"] = Value::Null;
+                object["metadata"]["resourceVersion"] = Value::Null;
+                let tolerations = object.pointer_mut("/scheduling/tolerations").and_then(Value::as_array_mut);
+                tolerations.into_iter().for_each(|all| all.sort_by_key(ToString::to_string));
+                object
+            };
+            objects.iter().cloned().map(strip).collect()
+        };
+        assert_eq!(unlabelled(&objects(&model)), unlabelled(&before), "{deleted} was deleted with Retain");
     }
 
     // A pool of another build does not change a retained class.
@@ -418,7 +431,31 @@ fn a_deleted_pool_with_retain_leaves_all_objects_unchanged() {
     assert_eq!(selector(&model), "10.0.20348");
     model.edit(POOL, "next", |pool| pool["spec"]["runtimeClasses"][0]["adopt"] = json!(true));
     model.converge();
+    assert_eq!(condition(&model, "next", "RuntimeClassReady").1, "WouldStrand", "its nodes are of the former build");
+    assert_eq!(selector(&model), "10.0.20348");
+    model.edit(POOL, "next", |pool| {
+        pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"});
+    });
+    model.converge();
     assert_eq!(selector(&model), "10.0.26100");
+}
+
+#[test]
+fn a_cleanup_removes_what_a_deleted_pool_left_if_its_records_are_verified() {
+    let mut model = converged(&json!({"labels": {"team": "web"}}), &json!([]));
+    model.delete(POOL, "web");
+    let removals = |model: &Model| -> Vec<String> {
+        let plans = clean_up(&model.snapshot(), &["web".to_owned()].into());
+        plans.iter().flat_map(|plan| plan.steps.iter().flatten()).filter_map(|write| write.summary()).collect()
+    };
+    let [node, class] = &removals(&model)[..] else { panic!("{:?}", removals(&model)) };
+    assert!(
+        node.starts_with("Node win-1: ") && node.ends_with("remove label team, remove taint os:NoSchedule"),
+        "{node}"
+    );
+    assert_eq!(class, "RuntimeClass windows-ltsc2022: delete");
+    model.key = 8;
+    assert_eq!(removals(&model), [""; 0], "the records are signed with another key");
 }
 
 #[test]

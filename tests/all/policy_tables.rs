@@ -3,6 +3,7 @@
 
 pub mod evaluator;
 pub mod guard_rails;
+mod users;
 
 use std::{fs, path::Path};
 
@@ -78,7 +79,9 @@ fn documents(file: &str) -> Vec<Value> {
 /// The policy that denies a request; empty if it is allowed.
 fn denied_by(request: &Request) -> String {
     let objects = documents("agent/admission_policy.yaml");
-    evaluator::evaluate(&objects, &[], &request.attributes()).rejected_by()
+    let outcome = evaluator::evaluate(&objects, &[], &request.attributes());
+    assert!(outcome.errors.is_empty(), "{:?}: {}", outcome.errors, request.new);
+    outcome.rejected_by()
 }
 
 fn config(digest: &str) -> Value {
@@ -157,6 +160,8 @@ fn only_the_operator_writes_its_config_maps() {
         (ADMIN, "UPDATE", own.clone(), other.clone(), BY_MAPS),
         (ADMIN, "UPDATE", other.clone(), own.clone(), BY_MAPS),
         (ADMIN, "UPDATE", json!({"metadata": {}, "data": own["data"]}), own.clone(), BY_MAPS),
+        (ADMIN, "UPDATE", own.clone(), json!({"metadata": {"name": "web-1"}, "data": own["data"]}), BY_MAPS),
+        (ADMIN, "UPDATE", own.clone(), json!({"metadata": {"name": "web-1"}}), BY_MAPS),
         (ADMIN, "DELETE", own.clone(), Value::Null, ALLOWED),
         (COLLECTOR, "UPDATE", with_finalizer(own.clone()), own.clone(), ALLOWED),
         // ConfigMaps that are not the operator's.

@@ -164,10 +164,15 @@ fn a_taint_of_a_kubelet_that_registered_with_the_rendered_configuration_is_added
 fn a_taint_that_the_admission_policy_set_for_the_pool_is_added_and_its_mark_is_removed() {
     let taint = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
     for (registered_with, minutes, origin, remaining) in [
-        ("web", 9, "added", vec![]),
-        ("batch", 9, "found", vec!["os=windows:NoSchedule"]),
+        ("web os:NoSchedule", 9, "added", vec![]),
+        ("web team:NoExecute os:NoSchedule", 9, "added", vec![]),
+        // The kubelet has registered with the taint.
+        ("web", 9, "found", vec!["os=windows:NoSchedule"]),
+        ("web team:NoExecute", 9, "found", vec!["os=windows:NoSchedule"]),
+        ("web-2 os:NoSchedule", 9, "found", vec!["os=windows:NoSchedule"]),
+        ("batch os:NoSchedule", 9, "found", vec!["os=windows:NoSchedule"]),
         // A kubelet may have written the annotation.
-        ("web", 11, "found", vec!["os=windows:NoSchedule"]),
+        ("web os:NoSchedule", 11, "found", vec!["os=windows:NoSchedule"]),
     ] {
         let mut registered = web_node(taint.clone());
         registered["metadata"]["annotations"] = json!({"winpool.dev/registered-with": registered_with});
@@ -335,6 +340,75 @@ fn a_class_is_changed_to_a_new_build_when_it_has_a_ready_node() {
     assert_eq!(build(&model), "10.0.26100");
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "Applied");
     assert_eq!(reason(&model, "web", "OSMismatch"), "NodeBuildDiffers");
+}
+
+/// A pool `old` with three nodes and this RuntimeClass, deleted with Retain, and pool `web` created for the same nodes.
+fn after_a_deleted_pool(class: &Value) -> Model {
+    let mut model = Model::new();
+    for name in ["win-1", "win-2", "win-3"] {
+        model.put(NODE, name, web_node(json!([])));
+    }
+    model.put(POOL, "old", web(json!({"runtimeClasses": [class]})));
+    model.converge();
+    model.delete(POOL, "old");
+    model.put(POOL, "web", web(json!({})));
+    model.converge();
+    model
+}
+
+#[test]
+fn a_change_of_the_version_is_held_by_the_class_that_a_deleted_pool_left() {
+    let more = json!([{"key": "gpu", "operator": "Exists"}]);
+    for (case, class, expected) in [
+        ("an equal class is taken over", json!({"name": "windows-ltsc2022"}), "web"),
+        ("another class stays as it is", json!({"name": "windows-ltsc2022", "tolerations": more}), "old"),
+    ] {
+        let mut model = after_a_deleted_pool(&class);
+        let labels = &model.get(CLASS, "windows-ltsc2022").unwrap()["metadata"]["labels"];
+        assert_eq!(labels["winpool.dev/pool"], expected, "{case}");
+        assert_eq!(reason(&model, "web", "Ready"), "AsSpecified", "{case}");
+
+        model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
+        model.converge();
+        assert_eq!(model.names(CLASS), ["windows-ltsc2022"], "{case}");
+        let (state, held, message) = condition(&model, "web", "RuntimeClassReady");
+        assert_eq!((state.as_str(), held.as_str()), ("False", "WouldStrand"), "{case}: {message}");
+        assert_eq!(condition(&model, "web", "Ready").0, "False", "{case}");
+
+        model.edit(POOL, "web", |pool| {
+            pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"})
+        });
+        model.converge();
+        assert_eq!(model.names(CLASS), ["windows-ltsc2022", "windows-ltsc2025"], "{case}");
+        assert_eq!(condition(&model, "web", "Ready").0, "True", "{case}");
+    }
+}
+
+#[test]
+fn a_pool_whose_class_selects_none_of_its_nodes_is_not_ready() {
+    let mut model = converged(json!({"windowsVersion": "ltsc2025"}), json!([]));
+    assert_eq!(model.names(CLASS), ["windows-ltsc2025"], "the class is created: no pod depends on it yet");
+    let expected = "RuntimeClass windows-ltsc2025 selects build 10.0.26100, and the 1 node of the pool runs 10.0.20348: pods \
+                    with this class stay Pending. Correct spec.windowsVersion, add nodes with build 10.0.26100, or allow it \
+                    with: kubectl annotate wnp web winpool.dev/allow-strand=ltsc2025 --overwrite";
+    let found = condition(&model, "web", "RuntimeClassReady");
+    assert_eq!(found, ("False".to_owned(), "WouldStrand".to_owned(), expected.to_owned()));
+    assert_eq!(condition(&model, "web", "Ready").0, "False");
+
+    let mut allowed = model.clone();
+    allowed.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"}));
+    allowed.converge();
+    assert_eq!(reason(&allowed, "web", "RuntimeClassReady"), "Applied");
+
+    let mut without = model.clone();
+    without.delete(NODE, "win-1");
+    without.converge();
+    assert_eq!(condition(&without, "web", "NodesAssigned").1, "NoNodes");
+    assert_eq!(condition(&without, "web", "Ready").0, "True", "a pool without nodes waits for nodes");
+
+    model.put(NODE, "win-2", node(26100, "containerd://2.1.4", &json!({"agentpool": "web"}), &json!([])));
+    model.converge();
+    assert_eq!(reason(&model, "web", "RuntimeClassReady"), "Applied");
 }
 
 #[test]

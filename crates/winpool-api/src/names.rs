@@ -49,7 +49,8 @@ pub mod annotation {
     pub const CORDONED: &str = "winpool.dev/cordoned";
     /// On a node: the signed record of the taints and labels that winpool added, and of those that existed before.
     pub const OWNED: &str = "winpool.dev/owned";
-    /// On a new node: the pool whose taints an optional admission policy has set at its creation. The operator removes it.
+    /// On a new node: the pool whose taints an optional admission policy has set at its creation, and those that it has added,
+    /// such as `web os:NoSchedule team:NoExecute`. The operator removes it.
     pub const REGISTERED_WITH: &str = "winpool.dev/registered-with";
     /// On an adopted RuntimeClass: its previous content.
     pub const ADOPTED: &str = "winpool.dev/adopted";

@@ -7,13 +7,14 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint as NodeTaint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde::{Deserialize, Serialize};
 use winpool_api::{
-    Taint,
+    Taint, TaintKey,
     facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion, taints},
     names::{annotation, label, manager},
 };
 
 use super::{
-    ForeignText, Named, ResourceVersion, kubernetes::quantity::Quantity, record::SignedRecord, release_labels,
+    ForeignText, Named, ResourceVersion, kubernetes::quantity::Quantity, profile::Resource, record::SignedRecord,
+    release_labels,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +34,8 @@ pub struct WindowsNode {
     pub config: Option<String>,
     /// The record in its annotation. [`super::ownership`] verifies it.
     pub owned: Option<SignedRecord>,
-    /// The pool whose taints an admission policy has set at the creation of the node, from its annotation.
+    /// The pool whose taints an admission policy has set at the creation of the node, and those that it has added:
+    /// [`annotation::REGISTERED_WITH`].
     pub registered_with: Option<String>,
     /// Whether the condition Ready is True.
     pub ready: bool,
@@ -129,6 +131,12 @@ impl WindowsNode {
     /// The RuntimeClass handlers of the node: see [`ContainerRuntime::handlers`].
     pub fn handlers(&self, rendered: bool) -> Option<&'static [&'static str]> {
         self.runtime.as_ref().ok()?.handlers(rendered)
+    }
+
+    /// Whether an admission policy has added this taint at the creation of the node, for this pool.
+    pub fn is_registered_with(&self, pool: &str, taint: &TaintKey) -> bool {
+        let added = self.registered_with.as_deref().and_then(|text| text.strip_prefix(pool)?.strip_prefix(' '));
+        added.is_some_and(|added| added.split(' ').any(|added| added == taint.to_string()))
     }
 
     /// The pool in the label of the node, which a kubelet can write. Only the pool in a verified record keeps the node.
@@ -227,6 +235,15 @@ impl From<Node> for WindowsNode {
 }
 
 impl Resources {
+    /// The amount of a resource, in the units of its field.
+    pub const fn get(&self, resource: Resource) -> Option<i64> {
+        match resource {
+            Resource::Cpu => self.cpu_milli,
+            Resource::Memory => self.memory,
+            Resource::EphemeralStorage => self.ephemeral_storage,
+        }
+    }
+
     fn read(map: Option<&BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>) -> Self {
         let quantity = |name: &str| map?.get(name)?.0.parse::<Quantity>().ok();
         Self {

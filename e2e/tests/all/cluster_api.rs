@@ -4,6 +4,7 @@ mod permissions;
 mod references;
 mod status;
 mod templates;
+mod user_data;
 mod versions;
 
 use e2e::{

@@ -190,7 +190,7 @@ async fn new_nodes_are_tainted_and_pods_get_the_class_of_the_namespace_where_the
         Ok(created)
     };
     let created = eventually("new nodes are tainted", SOON + Duration::from_secs(30), tainted).await.unwrap();
-    assert_eq!(created.annotations()["winpool.dev/registered-with"], "web");
+    assert_eq!(created.annotations()["winpool.dev/registered-with"], "web os:NoSchedule");
     let classed = || async {
         let pod = create_pod(cluster, json!({"os": {"name": "windows"}})).await?;
         let spec = pod.spec.unwrap();

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use winpool_api::facts::cluster_api::{CLUSTER_NAME, CORE_GROUP};
+use winpool_api::facts::{
+    cluster_api::{CLUSTER_NAME, CORE_GROUP},
+    support,
+};
 use winpool_core::{
     kubernetes::shell_quoted,
     manifests::LocatedProblem,
@@ -23,6 +26,7 @@ use crate::commands::output;
 /// All problems, by file and line.
 pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>> {
     let (pools, notes) = input.pools();
+    let kubelet = input.expected_nodes.iter().map(|node| node.kubelet).max().unwrap_or(support::NEWEST);
     let (mut found, mut problems) = (Documents { notes, ..Documents::default() }, Vec::new());
     for of in &pools {
         let name = &of.pool.name;
@@ -32,7 +36,8 @@ pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>>
             }
             Ok(profile) => {
                 problems.extend(input.base(of).err().into_iter().flatten());
-                let annotations = hints::annotations(&labels(input, of), of.spec, profile, of.rules.capacity, None);
+                let annotations =
+                    hints::annotations(&labels(input, of), of.spec, (profile, kubelet), of.rules.capacity, None);
                 found.texts.insert(format!("{name}.yaml"), document(of, &annotations));
             }
             Err(problem) => problems.push(problem),

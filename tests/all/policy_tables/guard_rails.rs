@@ -23,9 +23,9 @@ use super::{
     evaluator::{Outcome, Request, evaluate},
 };
 
-const NODE_CONTROLLER: &str = "system:serviceaccount:kube-system:node-controller";
-const CLOUD_CONTROLLER: &str = "system:serviceaccount:kube-system:cloud-node-controller";
-const AUTOSCALER: &str = "system:serviceaccount:kube-system:cluster-autoscaler";
+pub const NODE_CONTROLLER: &str = "system:serviceaccount:kube-system:node-controller";
+pub const CLOUD_CONTROLLER: &str = "system:serviceaccount:kube-system:cloud-node-controller";
+pub const AUTOSCALER: &str = "system:serviceaccount:kube-system:cluster-autoscaler";
 const REPLICA_SETS: &str = "system:serviceaccount:kube-system:replicaset-controller";
 const DAEMON_SETS: &str = "system:serviceaccount:kube-system:daemon-set-controller";
 const TENANT: &str = "jane";
@@ -49,7 +49,7 @@ fn parsed(text: &str) -> [Value; 2] {
 }
 
 /// A request for an object that is in no namespace.
-fn request(user: &str, operation: &'static str, (group, resource): (&'static str, &'static str)) -> Request {
+pub fn request(user: &str, operation: &'static str, (group, resource): (&'static str, &'static str)) -> Request {
     Request {
         user: user.to_owned(),
         extra: Value::Null,
@@ -93,7 +93,7 @@ fn mutate(pools: &[Value], request: &Request) -> Value {
 }
 
 /// Pool web, as the API server stores it, with other fields in its spec.
-fn pool(spec: &Value) -> Value {
+pub fn pool(spec: &Value) -> Value {
     let mut pool = json!({
         "metadata": {"name": "web"},
         "spec": {
@@ -122,7 +122,7 @@ fn deleting(mut pool: Value) -> Value {
 }
 
 /// A node of pool web with a taint, labels and annotations of others.
-fn node() -> Value {
+pub fn node() -> Value {
     json!({
         "metadata": {
             "name": "win-1",
@@ -140,7 +140,7 @@ fn node() -> Value {
 }
 
 /// A value with another one, or nothing, at a path.
-fn with(mut object: Value, path: &[&str], value: Value) -> Value {
+pub fn with(mut object: Value, path: &[&str], value: Value) -> Value {
     let (last, parents) = path.split_last().unwrap();
     let parent = parents.iter().fold(&mut object, |object, field| &mut object[*field]);
     match value {
@@ -342,7 +342,7 @@ fn the_operator_removes_what_the_record_lists_from_a_node_that_has_lost_its_labe
     assert_eq!(without_record.rejected_by(), BY_OPERATOR, "there is no record");
 }
 
-fn class(name: &str) -> Value {
+pub fn class(name: &str) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "winpool", "winpool.dev/pool": "web"}},
         "handler": "runhcs-wcow-process",
@@ -423,7 +423,7 @@ fn a_pool_with_nodes_is_deleted_only_if_its_annotation_confirms_it() {
     assert_eq!(validate(&[], &update).rejected_by(), ALLOWED);
 }
 
-fn create_pod(user: &str, spec: Value) -> Request {
+pub fn create_pod(user: &str, spec: Value) -> Request {
     let new = json!({"metadata": {"name": "app", "namespace": "default"}, "spec": spec});
     let namespace = Some(json!({"kubernetes.io/metadata.name": "default"}));
     Request { new, namespace, ..request(user, "CREATE", ("", "pods")) }
@@ -540,13 +540,13 @@ fn a_pod_that_tolerates_the_taints_of_a_pool_by_key_selects_an_operating_system(
     }
 }
 
-fn created_node(labels: Value, rest: Value) -> Value {
+pub fn created_node(labels: Value, rest: Value) -> Value {
     let mut node = json!({"metadata": {"name": "win-2", "labels": {"kubernetes.io/os": "windows"}}, "spec": rest});
     labels.as_object().unwrap().iter().for_each(|(key, value)| node["metadata"]["labels"][key] = value.clone());
     node
 }
 
-fn create_node(new: Value) -> Request {
+pub fn create_node(new: Value) -> Request {
     Request { new, ..request("system:node:win-2", "CREATE", ("", "nodes")) }
 }
 
@@ -559,17 +559,17 @@ fn a_node_that_a_pool_selects_is_created_with_the_taints_of_the_pool() {
     let other = json!({"key": "os", "value": "Windows", "effect": "NoSchedule"});
     let two = json!({"taints": [os, team]});
     let table = [
-        ("no taint", json!({}), web.clone(), json!({}), json!([os]), Some("web")),
+        ("no taint", json!({}), web.clone(), json!({}), json!([os]), Some("web os:NoSchedule")),
         (
             "a taint of others",
             json!({}),
             web.clone(),
             json!({"taints": [not_ready]}),
             json!([not_ready, os]),
-            Some("web"),
+            Some("web os:NoSchedule"),
         ),
         ("the taint", json!({}), web.clone(), json!({"taints": [os]}), json!([os]), Some("web")),
-        ("one of two", two, web.clone(), json!({"taints": [os]}), json!([os, team]), Some("web")),
+        ("one of two", two, web.clone(), json!({"taints": [os]}), json!([os, team]), Some("web team:NoExecute")),
         // The API server rejects two taints with one key and effect.
         ("another value", json!({}), web.clone(), json!({"taints": [other]}), json!([other]), Some("web")),
         ("another label", json!({}), json!({"agentpool": "batch"}), json!({}), Value::Null, None),
@@ -607,8 +607,8 @@ fn a_node_that_two_pools_select_gets_the_taints_of_one() {
     // An API server has no order of parameters.
     let pool = created["metadata"]["annotations"]["winpool.dev/registered-with"].clone();
     let taint = match pool.as_str().unwrap() {
-        "web" => json!({"key": "os", "value": "windows", "effect": "NoSchedule"}),
-        "batch" => json!({"key": "batch", "effect": "NoSchedule"}),
+        "web os:NoSchedule" => json!({"key": "os", "value": "windows", "effect": "NoSchedule"}),
+        "batch batch:NoSchedule" => json!({"key": "batch", "effect": "NoSchedule"}),
         other => panic!("{other}"),
     };
     assert_eq!(created["spec"]["taints"], json!([taint]));
@@ -652,6 +652,13 @@ fn a_windows_pod_without_a_class_gets_that_of_its_namespace() {
         spec
     };
     let host_process = || json!({"windowsOptions": {"hostProcess": true}});
+    let on =
+        |key: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": "In", "values": values}]});
+    let one_node = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["win-1"]}]});
+    let affinity = |terms: &[Value]| {
+        let required = json!({"nodeSelectorTerms": terms});
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})
+    };
     let (given, none) = (Some("windows-ltsc2022"), None);
     let table = [
         ("os.name", given, windows()),
@@ -669,6 +676,36 @@ fn a_windows_pod_without_a_class_gets_that_of_its_namespace() {
         ("a selector of a pool", none, and(windows(), "nodeSelector", json!({"winpool.dev/pool": "web"}))),
         ("a selector of a release", none, and(windows(), "nodeSelector", json!({"runs.winpool.dev/ltsc2022": "true"}))),
         ("a node", none, and(windows(), "nodeName", json!("win-1"))),
+        ("a selector of a node", none, and(windows(), "nodeSelector", json!({"kubernetes.io/hostname": "win-1"}))),
+        ("an affinity to Windows", given, json!({"affinity": affinity(&[on("kubernetes.io/os", &["windows"])])})),
+        (
+            "an affinity to Windows or a disk",
+            none,
+            json!({"affinity": affinity(&[on("kubernetes.io/os", &["windows"]), on("disk", &["ssd"])])}),
+        ),
+        (
+            "an affinity to both systems",
+            none,
+            json!({"affinity": affinity(&[on("kubernetes.io/os", &["linux", "windows"])])}),
+        ),
+        ("a preferred affinity to Windows", none, json!({"affinity": {"nodeAffinity": {}}})),
+        ("an affinity to a disk", given, and(windows(), "affinity", affinity(&[on("disk", &["ssd"])]))),
+        (
+            "an affinity to a build",
+            none,
+            and(windows(), "affinity", affinity(&[on("node.kubernetes.io/windows-build", &["10.0.17763"])])),
+        ),
+        (
+            "an affinity to a pool in one of two terms",
+            none,
+            and(windows(), "affinity", affinity(&[on("disk", &["ssd"]), on("winpool.dev/pool", &["web"])])),
+        ),
+        (
+            "an affinity to a release",
+            none,
+            and(windows(), "affinity", affinity(&[on("runs.winpool.dev/ltsc2019", &["true"])])),
+        ),
+        ("an affinity to a node", none, and(windows(), "affinity", affinity(&[one_node]))),
         ("a HostProcess pod", none, and(windows(), "securityContext", host_process())),
         (
             "a HostProcess container",
@@ -720,9 +757,21 @@ fn the_files_in_config_policies_are_those_of_their_kustomization_and_print_as_th
 #[test]
 fn the_keys_in_expressions_are_those_of_the_operator() {
     let prefixes = ["winpool.dev/", label::RUNS];
+    // What kubelets and cloud controllers set themselves.
+    let of_others = [
+        "beta.kubernetes.io/arch",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "node.kubernetes.io/instance-type",
+        "beta.kubernetes.io/instance-type",
+    ];
     let known = [
         label::OS,
         label::BETA_OS,
+        label::ARCH,
+        label::HOSTNAME,
         label::WINDOWS_BUILD,
         label::MANAGED_BY,
         label::POOL,
@@ -736,7 +785,8 @@ fn the_keys_in_expressions_are_those_of_the_operator() {
         let literals = text.split('\'').skip(1).step_by(2);
         let keys = literals.filter(|text| text.contains('/') && !text.contains(':') && !text.starts_with('/'));
         for key in keys {
-            assert!(known.contains(&key) || prefixes.contains(&key), "{key} in {}", object["metadata"]["name"]);
+            let is_known = known.contains(&key) || of_others.contains(&key) || prefixes.contains(&key);
+            assert!(is_known, "{key} in {}", object["metadata"]["name"]);
         }
     }
 }

@@ -128,8 +128,11 @@ conditions! {
         row(reason::HANDLER_DIFFERS, FALSE,
             "the RuntimeClass exists with another handler, and the handler is immutable",
             "delete the class when no pod uses it, or use another name"),
-        row(reason::WOULD_STRAND, FALSE, "with the new `windowsVersion` no node could run the pods of the RuntimeClass",
-            "add nodes of the new build first, or allow the change with the `kubectl annotate` command in the message"),
+        row(reason::WOULD_STRAND, FALSE,
+            "no node of the pool runs the pods of its RuntimeClasses. With a new `windowsVersion`, a RuntimeClass is not \
+             changed or created while all nodes are of the previous build",
+            "add nodes of the new build, correct `windowsVersion`, or allow it with the `kubectl annotate` command in the \
+             message"),
         row(reason::CONTESTED, FALSE,
             "another client repeatedly reverts or deletes it. A reverted class is not written for ten minutes; a \
              deleted one is created again with a delay of at most 30 s",

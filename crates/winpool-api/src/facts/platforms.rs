@@ -93,11 +93,13 @@ pub enum Support {
     File(&'static str),
     /// It always uses this value.
     Always(&'static str),
+    /// It does not take it, and its own value is another one than the default of the kubelet: what happens instead.
+    Replaces(&'static str),
     /// It does not take it: what happens instead.
     NotTaken(&'static str),
 }
 
-use Support::{Always, File, Flag, Native, NotTaken};
+use Support::{Always, File, Flag, Native, NotTaken, Replaces};
 
 impl Platform {
     /// All platforms.
@@ -273,7 +275,7 @@ pub(super) const SETTINGS: &[(Setting, [Support; 6])] = &[
         Native("kubelet.kubeReserved"), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("kube-reserved")]),
     (Setting::EvictionHard, [
         Flag("eviction-hard"),
-        NotTaken("AKS sets its own: memory.available<100Mi from 1.29 on; its preview setting is for Linux only"),
+        Replaces("AKS sets its own: memory.available<100Mi from 1.29 on; its preview setting is for Linux only"),
         Native("kubelet.evictionHard"), NotTaken(GKE_KUBELET), File(DROP_IN), NotTaken(RKE2_EVICTION)]),
     (Setting::MaxPods, [
         Native("maxPodsPerNode"), Native("--max-pods"), Native("kubelet.maxPods"), Native("--max-pods-per-node"),
@@ -380,12 +382,12 @@ mod tests {
     fn every_platform_has_an_answer_for_every_setting() {
         for platform in Platform::ALL {
             for setting in settings() {
-                let (Native(text) | Flag(text) | File(text) | Always(text) | NotTaken(text)) =
+                let (Native(text) | Flag(text) | File(text) | Always(text) | Replaces(text) | NotTaken(text)) =
                     platform.support(setting);
                 assert!(!text.is_empty() && text != "no source was found", "{platform:?}: {setting:?}");
             }
             for field in FIELDS.iter().filter(|field| field.support == FieldSupport::Supported) {
-                let (Native(text) | Flag(text) | File(text) | Always(text) | NotTaken(text)) =
+                let (Native(text) | Flag(text) | File(text) | Always(text) | Replaces(text) | NotTaken(text)) =
                     platform.support(Setting::Extra(field.name));
                 assert!(!text.is_empty(), "{platform:?}: {}", field.name);
             }

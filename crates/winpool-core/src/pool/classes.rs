@@ -3,13 +3,13 @@
 mod desired;
 mod diff;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use self::desired::{ClassUser, DesiredClass, object};
 pub use self::diff::restored;
 use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, TaintKey, facts::Build, names::label};
 
-use super::{Consent, Pool, RuntimeClassView, Snapshot, Spec};
+use super::{Consent, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, machines};
 use crate::{
     Explanation, Named,
     kind::Kind,
@@ -18,6 +18,7 @@ use crate::{
     release_labels,
     revert::FieldWrite,
     text::some_of,
+    workload::Pod,
 };
 
 /// The remedy for an existing class that winpool did not create.
@@ -34,7 +35,7 @@ pub struct ClassPlan {
     pub explanation: Option<Explanation>,
     /// Creates the class or adds tolerations, before nodes are written. The current selector is kept.
     pub extend: Option<Write>,
-    /// Applies the desired class, after nodes are written.
+    /// Applies the desired class after nodes are written, or deletes a class that is not needed in this cluster.
     pub apply: Option<Write>,
     /// Removes keys that other clients added to the maps of the class, after `apply`.
     pub strip: Option<Write>,
@@ -65,7 +66,13 @@ pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNo
         return Vec::new();
     }
     let would_strand = would_strand(snapshot, pool, spec, members);
-    let named = spec.runtime_classes.iter().map(|class| {
+    let elsewhere = members.is_empty() && machines::are_elsewhere(snapshot, spec);
+    let needed = |class: &&RuntimeClass| !elsewhere || is_used_here(snapshot, pool, &class.name);
+    let superfluous = spec.runtime_classes.iter().filter(|class| !needed(class));
+    let superfluous = superfluous.filter_map(|class| snapshot.runtime_classes.get(&class.name)).map(|class| {
+        ClassPlan { apply: Some(delete(class)), ..ClassPlan::unchanged(class.name(), RuntimeClassState::Unused) }
+    });
+    let named = spec.runtime_classes.iter().filter(needed).map(|class| {
         let plan = plan_one(snapshot, ClassUser { pool, spec, class }, would_strand);
         // Taints do not wait for a class that does not exist or is not managed.
         let existing = snapshot.runtime_classes.get(&class.name).filter(|existing| existing.is_managed());
@@ -77,7 +84,49 @@ pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNo
         let problem = format!("RuntimeClass {} is no longer named by any pool", class.name());
         ClassPlan::held(class.name(), RuntimeClassState::Unused, problem, "Delete it when no pod uses it")
     });
-    named.chain(unused).collect()
+    named.chain(superfluous).chain(unused).collect()
+}
+
+/// Whether a class is needed in this cluster although the machines of the pool are in another one: others name it, pods may
+/// use it, or the pool did not create it.
+fn is_used_here(snapshot: &Snapshot, pool: &Pool, name: &str) -> bool {
+    let uses = |pod: &Pod| !pod.finished && pod.template.runtime_class.as_deref() == Some(name);
+    let is_of_pool = |class: &Arc<RuntimeClassView>| {
+        class.is_managed() && class.adopted().is_none() && class.label(label::POOL) == Some(&pool.name)
+    };
+    users(snapshot, name).iter().any(|user| user.pool.name != pool.name)
+        || snapshot.runtime_classes.get(name).is_some_and(|class| {
+            !is_of_pool(class) || snapshot.pods.as_ref().is_none_or(|pods| pods.values().any(|pod| uses(pod)))
+        })
+}
+
+/// Why a cleanup leaves a managed class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left<'a> {
+    /// These pools name it and are not cleaned up.
+    NamedBy(Vec<&'a str>),
+    /// It was created for this pool, which is not cleaned up, or not completely.
+    Of(&'a str),
+    /// It does not name its pool.
+    OfNoPool,
+}
+
+/// The managed classes that these writes neither delete nor restore, each with the reason.
+pub fn left<'a>(snapshot: &'a Snapshot, cleaned: &BTreeSet<String>, writes: &[&Write]) -> Vec<(&'a str, Left<'a>)> {
+    let is_written = |class: &RuntimeClassView| {
+        writes.iter().any(|write| write.object.kind == Kind::RUNTIME_CLASS && write.object.name == class.name())
+    };
+    let reason = |class: &'a RuntimeClassView| {
+        let users = users(snapshot, class.name()).into_iter().map(|user| user.pool.name.as_str());
+        let users: Vec<&str> = users.filter(|name| !cleaned.contains(*name)).collect();
+        match class.label(label::POOL) {
+            _ if !users.is_empty() => Left::NamedBy(users),
+            Some(pool) => Left::Of(pool),
+            None => Left::OfNoPool,
+        }
+    };
+    let managed = snapshot.runtime_classes.values().map(AsRef::as_ref).filter(|class| class.is_managed());
+    managed.filter(|class| !is_written(class)).map(|class| (class.name(), reason(class))).collect()
 }
 
 /// The managed classes that were created for this pool and that no pool names.
@@ -115,18 +164,35 @@ fn users_seen_by<'a>(snapshot: &'a Snapshot, pool: &Pool, name: &str) -> Vec<Cla
     users
 }
 
-/// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build
-/// that its classes select, and no ready node of the new build.
-fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
+/// Whether a class of the pool selects a node, after the node has its labels.
+fn selects(spec: &Spec, node: &WindowsNode) -> bool {
     let compatible = spec.runtime_classes.iter().any(|class| class.scope == RuntimeClassScope::Compatible);
-    let label = release_labels::key_of(spec.build);
-    let runs =
-        |node: &WindowsNode| node.build() == Some(spec.build) || (compatible && node.release_labels().contains(&label));
+    let label = || release_labels::key_of(spec.build);
+    node.build() == Some(spec.build) || (compatible && node.release_labels().contains(&label()))
+}
+
+/// Whether the pool has nodes, its classes select none of them, and this is not allowed. A node of unknown build may be
+/// selected.
+pub fn select_no_member<'n>(
+    pool: &Pool,
+    spec: &Spec,
+    mut members: impl Iterator<Item = &'n WindowsNode> + Clone,
+) -> bool {
+    members.clone().next().is_some()
+        && members.all(|node| node.build().is_some() && !selects(spec, node))
+        && !pool.consents.allow(Consent::Strand(&spec.windows_version))
+}
+
+/// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build
+/// that its classes, or those of deleted pools, select, and no ready node of the new build.
+fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
     let managed = || snapshot.runtime_classes.values().filter(|class| class.is_managed());
-    let mut present =
-        managed().filter(|class| class.label(label::POOL) == Some(&pool.name)).filter_map(|class| class.build());
+    let is_of_pool = |class: &&Arc<RuntimeClassView>| {
+        class.label(label::POOL) == Some(&pool.name) || retained_by(snapshot, class).is_some()
+    };
+    let mut present = managed().filter(is_of_pool).filter_map(|class| class.build());
     let has_nodes = |old: Build| members.iter().any(|node| node.build() == Some(old));
-    let is_ready = members.iter().any(|node| node.ready && runs(node));
+    let is_ready = members.iter().any(|node| node.ready && selects(spec, node));
     // Only classes that the pool names now count: a class with a former name may select the new build.
     let is_changed = managed().any(|class| {
         class.build() == Some(spec.build) && spec.runtime_classes.iter().any(|named| named.name == class.name())
@@ -153,14 +219,18 @@ fn plan_one(snapshot: &Snapshot, user: ClassUser, would_strand: bool) -> ClassPl
     let Some(existing) = snapshot.runtime_classes.get(name).map(AsRef::as_ref) else {
         return if would_strand { strand_held(user, None, desired) } else { create(snapshot, &desired) };
     };
+    desired.keep_tolerated(existing, snapshot);
     if let Some(former) = retained_by(snapshot, existing).filter(|_| !adopt) {
-        desired.pool = former;
         if existing.selector() != desired.selector || existing.object.handler != *desired.handler {
+            desired.pool = former;
             return left_by(former, existing, &desired);
         }
-        desired.keep_present(existing);
+        // The class is taken over if nothing of it is removed.
+        if !desired.has_all_of(existing) {
+            desired.pool = former;
+            desired.keep_present(existing);
+        }
     }
-    desired.keep_tolerated(existing, snapshot);
     if would_strand {
         return strand_held(user, Some(existing), desired);
     }

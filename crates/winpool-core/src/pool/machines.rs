@@ -16,7 +16,7 @@ mod views;
 
 pub use self::{
     group::{GroupPlan, Reference},
-    plan::{MachinesPlan, Selected, has_left_objects, is_unknown, plan, removed},
+    plan::{MachinesPlan, Selected, are_elsewhere, has_left_objects, is_unknown, plan, removed},
     rules::{MachineCapacity, MachineRules},
     state::{ClusterApi, ClusterApiObjects, described_infrastructure},
     templates::{DesiredTemplate, Templates, labels, secret_object, template_object},

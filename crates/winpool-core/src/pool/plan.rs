@@ -484,7 +484,14 @@ fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
     }
     let new = snapshot.pools.values().filter(|pool| pool.status.applied.taint_values.is_none());
     let recorded = new.filter_map(|pool| membership.of(&pool.name)).flat_map(|nodes| &nodes.recorded);
+    let is_new = |node: &&WindowsNode| {
+        let pool = snapshot.ownership.pool_of(node).and_then(|pool| snapshot.pools.get(pool));
+        pool.is_some_and(|pool| pool.status.applied.taint_values.is_none())
+    };
+    let unwatched = snapshot.unwatched.iter().flatten().filter(is_new);
     recorded
+        .map(AsRef::as_ref)
+        .chain(unwatched)
         .filter_map(|node| snapshot.ownership.record_state(node).verified())
         .for_each(|record| keys.add_record(record));
     keys

@@ -114,7 +114,7 @@ impl Reserves {
 /// The allocatable resources that a kubelet of a minor reports, if the node's own configuration reserves nothing.
 pub fn allocatable(reserves: &Reserves, minor: Minor, capacity: &Resources) -> Resources {
     let left = |resource| {
-        let has = amount(capacity, resource)?;
+        let has = capacity.get(resource)?;
         Some(has.saturating_sub(reserves.amount(minor, resource, has)).max(0))
     };
     Resources {
@@ -140,7 +140,7 @@ pub struct Reservation {
 /// What a node with a kubelet of a minor reserves of the resources that it reports.
 pub fn reservations(minor: Minor, capacity: &Resources, reported: &Resources) -> Vec<Reservation> {
     let of_resource = |resource| {
-        let (has, left) = (amount(capacity, resource)?, amount(reported, resource)?);
+        let (has, left) = (capacity.get(resource)?, reported.get(resource)?);
         let signal = Signal::ALL.into_iter().find(|signal| reserved_by(*signal) == Some(resource));
         let by_default = Reserves::default().amount(minor, resource, has);
         Some(Reservation { resource, reserved: has.saturating_sub(left), signal, by_default })
@@ -203,7 +203,7 @@ pub fn shrinks(reserves: &Reserves, minor: Minor, capacity: &Resources, reported
     let expected = allocatable(reserves, minor, capacity);
     let is_less = |resource| {
         let tolerance = if resource == Resource::Cpu { 0 } else { TOLERANCE };
-        let amounts = amount(&expected, resource).zip(amount(reported, resource));
+        let amounts = expected.get(resource).zip(reported.get(resource));
         amounts.is_some_and(|(expected, reported)| reported > expected.saturating_add(tolerance))
     };
     Resource::ALL.into_iter().any(is_less) || expected.pods.zip(reported.pods).is_some_and(|(new, now)| now > new)
@@ -213,7 +213,7 @@ pub fn shrinks(reserves: &Reserves, minor: Minor, capacity: &Resources, reported
 pub fn capacity_problem(profile: &Profile, minor: Minor, capacity: &Resources) -> Option<Problem> {
     let reserves = Reserves::from(&profile.kubelet);
     Resource::ALL.into_iter().find_map(|resource| {
-        let has = amount(capacity, resource)?;
+        let has = capacity.get(resource)?;
         let wanted = reserves.amount(minor, resource, has);
         if wanted == 0 || wanted < has {
             return None;
@@ -243,7 +243,7 @@ const fn reserved_by(signal: Signal) -> Option<Resource> {
 /// The resources that differ. A node may report less of a resource that is not exact.
 fn differences(expected: &Resources, reported: &Resources, is_exact: impl Fn(Resource) -> bool) -> Vec<Difference> {
     let of_resource = |resource| {
-        let (expected, reported) = (amount(expected, resource)?, amount(reported, resource)?);
+        let (expected, reported) = (expected.get(resource)?, reported.get(resource)?);
         let tolerance = if resource == Resource::Cpu { 0 } else { TOLERANCE };
         let may_be_less = !is_exact(resource);
         let differs = reported > expected.saturating_add(tolerance)
@@ -257,14 +257,6 @@ fn differences(expected: &Resources, reported: &Resources, is_exact: impl Fn(Res
         Difference { resource: "pods", reported, expected, may_be_less: false }
     });
     Resource::ALL.into_iter().filter_map(of_resource).chain(pods).collect()
-}
-
-const fn amount(resources: &Resources, resource: Resource) -> Option<i64> {
-    match resource {
-        Resource::Cpu => resources.cpu_milli,
-        Resource::Memory => resources.memory,
-        Resource::EphemeralStorage => resources.ephemeral_storage,
-    }
 }
 
 fn in_units(resource: Resource, quantity: Quantity) -> i64 {

@@ -26,8 +26,11 @@ async fn a_reference_is_switched_only_with_the_annotation_of_its_owner() {
 
     allow(&fixture).await;
     let first = fixture.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
+    let class = async || Ok(fixture.cluster.classes().get_opt("windows-ltsc2022").await?.is_some());
+    until("the RuntimeClass exists while no node is known", SOON, class, |exists| *exists).await.unwrap();
     fixture.machines.roll_out(DEPLOYMENT, ["a", "b"], "2.2.1").await.unwrap();
     fixture.until("Unknown", "ClusterIsElsewhere").await;
+    until("the RuntimeClass is deleted", SOON, class, |exists| !*exists).await.unwrap();
 
     fixture.apply_profile(50).await;
     fixture.machines.until_template(DEPLOYMENT, |name| name != first).await.unwrap();
@@ -159,7 +162,7 @@ async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_doe
             "agentpool=web,kubernetes.io/arch=amd64,kubernetes.io/os=windows,node.kubernetes.io/windows-build=10.0.20348,runs.winpool.dev/ltsc2022=true,winpool.dev/pool=web",
         ),
         ("maxPods", "110"),
-        ("memory", "16Gi"),
+        ("memory", "13836Mi"),
         ("taints", "os=windows:NoSchedule"),
     ];
     let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -189,6 +192,7 @@ async fn the_capacity_that_a_provider_reports_is_not_annotated() {
     create_template(&fixture.cluster.client, &reported).await.unwrap();
     let rest = ["ephemeral-disk", "labels", "maxPods", "taints"];
     until("what is reported is removed", SOON, || capacity(&fixture), |found| keys(found) == rest).await.unwrap();
+    fixture.until_message("True", "RotationPending", "web-md (memory 32Gi instead of 30220Mi)").await;
     fixture.stop().await;
 }
 

@@ -73,7 +73,8 @@ async fn a_changed_version_waits_for_a_ready_node_of_the_new_build_or_a_permissi
     fixture.until_condition("strand", "RuntimeClassReady", "True", "Applied").await.unwrap();
 
     fixture.edit_pool("strand", json!({ "spec": { "windowsVersion": "ltsc2019" } })).await.unwrap();
-    fixture.until_condition("strand", "RuntimeClassReady", "True", "Applied").await.unwrap();
+    let message = fixture.until_condition("strand", "RuntimeClassReady", "False", "WouldStrand").await.unwrap().message;
+    assert!(message.contains("selects build 10.0.17763, and the 1 node of the pool runs 10.0.20348"), "{message}");
     assert_eq!(build().await.unwrap(), "10.0.17763", "no node of the pool is of the build that is left");
 
     fixture.edit_pool("strand", json!({ "spec": { "windowsVersion": "ltsc2022" } })).await.unwrap();

@@ -104,6 +104,12 @@ impl<'a> DesiredClass<'a> {
         self.add_tolerations(existing.tolerations());
     }
 
+    /// Whether the class has the same overhead, and no other tolerations.
+    pub fn has_all_of(&self, existing: &RuntimeClassView) -> bool {
+        existing.overhead() == *self.overhead
+            && existing.tolerations().iter().all(|toleration| self.tolerations.contains(toleration))
+    }
+
     /// Keeps the overhead of the class, and all its tolerations in their order.
     pub fn keep_present(&mut self, existing: &RuntimeClassView) {
         self.overhead = Cow::Owned(existing.overhead());

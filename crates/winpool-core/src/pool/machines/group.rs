@@ -18,7 +18,7 @@ use super::{
     rules::MachineRules,
     state::ClusterApiObjects,
     templates::{DesiredTemplate, Templates},
-    views::{GroupKind, MachineGroup, key_of},
+    views::{GroupKind, Infrastructure, MachineGroup, key_of},
 };
 use crate::{
     ForeignText, Problem,
@@ -28,6 +28,7 @@ use crate::{
         Members, Pool, Snapshot, Spec,
         renderings::{self, HeldRendering},
     },
+    profile::Profile,
 };
 
 /// How often another client may change a reference back.
@@ -63,6 +64,8 @@ pub struct GroupPlan {
     pub missing_labels: Vec<String>,
     /// The annotations for the autoscaler that another client wrote with another value.
     pub foreign_annotations: Vec<String>,
+    /// The resources that the autoscaler expects on a new node and that are reserved there.
+    pub overstated: Vec<hints::Overstated>,
     /// The change of the group.
     pub patch: Option<Write>,
 }
@@ -97,17 +100,22 @@ pub fn plan(
 ) -> GroupPlan {
     let kubernetes = group.version.parse::<Minor>().ok();
     let taken_by = older_pool(snapshot, pool, group);
-    let template = other_bootstrap(group).map_or_else(|| kubernetes.ok_or_else(|| unknown_version(group)), Err);
+    let other_bootstrap = other_bootstrap(group);
+    let needs_template = other_bootstrap.is_none();
+    let template = other_bootstrap.map_or_else(|| kubernetes.ok_or_else(|| unknown_version(group)), Err);
     let template = template.map_err(|problem| vec![problem]).and_then(|minor| templates.template_for(group, minor));
-    if template.is_err() {
-        templates.mark_incomplete();
+    match template {
+        Err(_) if needs_template => templates.mark_incomplete(),
+        Err(_) => templates.mark_unneeded(),
+        Ok(_) => {}
     }
     let rendered_from = template.as_ref().map(|template| template.rendered_from.clone()).unwrap_or_default();
     let switches_itself = rules.rotation == Rotation::Automatic && group.managed && !group.topology_owned;
     let held = template.as_ref().ok().filter(|template| switches_itself && is_held(pool, group, template));
     let held = held.map(|template| templates.held(group, template));
     let template = template.map(|template| held.as_ref().map_or(template.name, |held| held.from.clone()));
-    let next = kubernetes.map(|minor| Minor(minor.0 + 1)).filter(|minor| *minor <= support::NEWEST);
+    let next = kubernetes.filter(|_| needs_template).map(|minor| Minor(minor.0 + 1));
+    let next = next.filter(|minor| *minor <= support::NEWEST);
     let next = next.and_then(|minor| Some((minor, templates.name_for_next(group, minor)?)));
     let paused = group.paused || cluster_paused;
     let wanted = template.as_deref().unwrap_or_default();
@@ -123,7 +131,10 @@ pub fn plan(
     let (machines, up_to_date) =
         counts(objects, group, if reference == Reference::UpToDate { &group.bootstrap } else { wanted });
     let writes = taken_by.is_none() && !paused;
-    let changes = annotation_changes(snapshot, objects, (pool, spec, rules), group, templates);
+    let kubelet = (profile(snapshot, spec), kubernetes.unwrap_or(support::NEWEST));
+    let changes = annotation_changes(objects, kubelet, (pool, spec, rules), group, templates);
+    let overstated = provider(objects, group).filter(|_| rules.capacity.is_some());
+    let overstated = overstated.map(|provider| hints::overstated(&group.annotations, kubelet, provider));
     let switch = (reference == Reference::Switching && writes).then_some(wanted);
     let refers_to = (switches_itself && held.is_none() && group.bootstrap == wanted).then_some(wanted);
     let record = switch.or(refers_to).and_then(|template| annotations::record(group, template, &rendered_from));
@@ -143,6 +154,7 @@ pub fn plan(
         switches,
         missing_labels: missing_labels(spec, &registered),
         foreign_annotations: changes.foreign,
+        overstated: overstated.unwrap_or_default(),
         patch,
         reference,
         template,
@@ -158,22 +170,31 @@ fn is_held(pool: &Pool, group: &MachineGroup, rendered: &DesiredTemplate) -> boo
 
 /// The changes of the annotations for the autoscaler.
 fn annotation_changes(
-    snapshot: &Snapshot,
     objects: &ClusterApiObjects,
+    kubelet: (Option<&Profile>, Minor),
     (pool, spec, rules): (&Pool, &Spec, &MachineRules),
     group: &MachineGroup,
     templates: &Templates,
 ) -> annotations::Changes {
-    let provider = group.infrastructure.as_ref().and_then(|reference| objects.infrastructure.get(reference));
-    let unread = group.infrastructure.is_some() && provider.is_none();
+    let is_read = |reference| objects.infrastructure.contains_key(reference);
+    let unread = group.infrastructure.as_ref().is_some_and(|reference| !is_read(reference));
     if rules.capacity.is_some() && (unread || !templates.is_readable()) {
         // Until the provider's report, the profile and the base are known, it is not known what is missing.
         return annotations::Changes::default();
     }
-    let profile = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name)?.profile.as_ref().ok());
     let labels = hints::labels(&pool.name, spec, &group.machine_labels, templates.node_labels());
-    let desired = hints::annotations(&labels, spec, profile, rules.capacity, provider.and_then(Option::as_ref));
+    let desired = hints::annotations(&labels, spec, kubelet, rules.capacity, provider(objects, group));
     annotations::changes(group, &pool.name, &desired)
+}
+
+/// What the provider reports about the machines of a group.
+fn provider<'a>(objects: &'a ClusterApiObjects, group: &MachineGroup) -> Option<&'a Infrastructure> {
+    objects.infrastructure.get(group.infrastructure.as_ref()?)?.as_ref()
+}
+
+/// The valid profile of a pool.
+fn profile<'a>(snapshot: &'a Snapshot, spec: &Spec) -> Option<&'a Profile> {
+    snapshot.profiles.get(spec.profile.as_ref()?)?.profile.as_ref().ok()
 }
 
 /// The problem of a group that does not refer to an object of kubeadm's provider.

@@ -1,11 +1,11 @@
 //! What an autoscaler has to know about the machines of a group that has none: labels, taints and capacity.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use winpool_api::{
     SelectorOperator, Taint,
     facts::{
-        Build,
+        Build, Minor,
         cluster_api::{capacity, is_synced_to_nodes},
         node_restriction::kubelet_accepts,
     },
@@ -14,9 +14,12 @@ use winpool_api::{
 
 use super::{rules::MachineCapacity, views::Infrastructure};
 use crate::{
+    kubernetes::quantity::Quantity,
+    node::Resources,
     pool::{Members, Spec},
-    profile::Profile,
+    profile::{Profile, Resource},
     release_labels,
+    render::reserve::{self, Reserves},
 };
 
 /// The labels of the pool's selector with which a kubelet registers its node.
@@ -69,11 +72,19 @@ pub fn labels(
     labels
 }
 
-/// The annotations of a group, without those that the provider makes unnecessary.
+/// The resources of a machine that annotations describe, each with its annotation.
+const DESCRIBED: [(Resource, &str); 3] = [
+    (Resource::Cpu, capacity::CPU),
+    (Resource::Memory, capacity::MEMORY),
+    (Resource::EphemeralStorage, capacity::EPHEMERAL_DISK),
+];
+
+/// The annotations of a group, without those that the provider makes unnecessary. The autoscaler reads them as what a new node
+/// has for pods, so the reserves of the profile and the eviction thresholds of a kubelet of this minor are subtracted.
 pub fn annotations(
     labels: &BTreeMap<String, String>,
     spec: &Spec,
-    profile: Option<&Profile>,
+    (profile, kubelet): (Option<&Profile>, Minor),
     capacity: Option<MachineCapacity>,
     provider: Option<&Infrastructure>,
 ) -> BTreeMap<&'static str, String> {
@@ -82,18 +93,63 @@ pub fn annotations(
     if !spec.taints.is_empty() {
         annotations.insert(capacity::TAINTS, joined_taints(&spec.taints));
     }
+    let left = reserve::allocatable(&reserves(profile), kubelet, &rule.resources());
     // Without it the autoscaler assumes 110, also where the provider reports another number.
-    annotations.extend(profile.map(|profile| (capacity::MAX_PODS, profile.kubelet.max_pods.to_string())));
-    let reported = |resource: &str| provider.is_some_and(|provider| provider.capacity.contains_key(resource));
-    let disk = rule.ephemeral_disk.map(|disk| disk.to_string());
-    for (resource, key, value) in [
-        ("cpu", capacity::CPU, Some(rule.cpu.to_string())),
-        ("memory", capacity::MEMORY, Some(rule.memory.to_string())),
-        ("ephemeral-storage", capacity::EPHEMERAL_DISK, disk),
-    ] {
-        annotations.extend(value.filter(|_| !reported(resource)).map(|value| (key, value)));
+    annotations.extend(profile.and(left.pods).map(|pods| (capacity::MAX_PODS, pods.to_string())));
+    let reported =
+        |resource: Resource| provider.is_some_and(|provider| provider.capacity.contains_key(resource.name()));
+    for (resource, key) in DESCRIBED.into_iter().filter(|(resource, _)| !reported(*resource)) {
+        annotations.extend(left.get(resource).map(|amount| (key, resource.quantity(amount).to_string())));
     }
     annotations
+}
+
+/// A resource of which a provider reports the capacity, so that the autoscaler expects more of it on a new node than there is for
+/// pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overstated {
+    pub resource: Resource,
+    /// What the provider reports.
+    pub capacity: Quantity,
+    /// What a new node has for pods.
+    pub allocatable: Quantity,
+    /// The annotation with which another amount can be described.
+    pub annotation: &'static str,
+}
+
+impl fmt::Display for Overstated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} instead of {}", self.resource.name(), self.capacity, self.allocatable)
+    }
+}
+
+/// The resources that a provider overstates, unless an annotation of the group describes them.
+pub fn overstated(
+    annotations: &BTreeMap<String, String>,
+    (profile, kubelet): (Option<&Profile>, Minor),
+    provider: &Infrastructure,
+) -> Vec<Overstated> {
+    let reported = |resource: Resource| provider.capacity.get(resource.name())?.parse::<Quantity>().ok();
+    let [cpu, memory, disk] = DESCRIBED.map(|(resource, _)| reported(resource));
+    let capacity = Resources {
+        cpu_milli: cpu.map(Quantity::milli),
+        memory: memory.map(Quantity::bytes),
+        ephemeral_storage: disk.map(Quantity::bytes),
+        pods: None,
+    };
+    let left = reserve::allocatable(&reserves(profile), kubelet, &capacity);
+    let described = DESCRIBED.into_iter().filter(|(_, key)| !annotations.contains_key(*key));
+    let overstated = described.filter_map(|(resource, annotation)| {
+        let (has, left) = (capacity.get(resource)?, left.get(resource)?);
+        let [capacity, allocatable] = [has, left].map(|amount| resource.quantity(amount));
+        (left < has).then_some(Overstated { resource, capacity, allocatable, annotation })
+    });
+    overstated.collect()
+}
+
+/// What a kubelet reserves, with its defaults if no profile decides.
+fn reserves(profile: Option<&Profile>) -> Reserves {
+    profile.map(|profile| Reserves::from(&profile.kubelet)).unwrap_or_default()
 }
 
 /// The format of the autoscaler, which trims no spaces.

@@ -1,10 +1,13 @@
 //! The plan for the machines of a pool.
 
+use std::collections::BTreeSet;
+
 use winpool_api::facts::cluster_api::ApiVersion;
 
 use super::{
     annotations,
     group::{self, GroupPlan},
+    rules::MachineRules,
     state::{ClusterApi, ClusterApiObjects},
     templates::{self, Templates},
     views::{GroupKind, MachineView, TemplateView, key_of},
@@ -71,7 +74,7 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
     let selected = Selected {
         version: objects.version,
         of_other_clusters: others.iter().map(|group| (group.name.clone(), group.cluster.clone())).collect(),
-        elsewhere: is_elsewhere(snapshot, objects, &groups),
+        elsewhere: is_elsewhere(snapshot, objects, rules),
         groups,
     };
     let unused: Vec<_> = templates.unused().into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
@@ -120,10 +123,16 @@ pub fn has_left_objects(snapshot: &Snapshot, pool: &Pool) -> bool {
     templates.count() > 0 || !annotations::of_deleted(snapshot, pool).is_empty()
 }
 
-/// Whether machines have nodes, and none of them is in this cluster.
-fn is_elsewhere(snapshot: &Snapshot, objects: &ClusterApiObjects, groups: &[GroupPlan]) -> bool {
-    let is_of =
-        |machine: &MachineView| groups.iter().any(|group| group.kind == machine.kind && group.key == machine.group);
+/// Whether the machines of a pool have nodes, and none of them is in this cluster.
+pub fn are_elsewhere(snapshot: &Snapshot, spec: &Spec) -> bool {
+    let objects = snapshot.cluster_api.installed();
+    spec.machines.as_ref().zip(objects).is_some_and(|(rules, objects)| is_elsewhere(snapshot, objects, rules))
+}
+
+fn is_elsewhere(snapshot: &Snapshot, objects: &ClusterApiObjects, rules: &MachineRules) -> bool {
+    let groups = objects.groups(rules.kind).into_iter().filter(|group| rules.selects(group));
+    let keys: BTreeSet<String> = groups.map(|group| key_of(&group.namespace, &group.name)).collect();
+    let is_of = |machine: &MachineView| machine.kind == rules.kind && keys.contains(&machine.group);
     let of_groups = objects.machines.values().filter(|machine| is_of(machine));
     let mut nodes = of_groups.filter_map(|machine| machine.node.as_deref()).peekable();
     nodes.peek().is_some() && nodes.all(|node| !snapshot.nodes.contains(node))

@@ -8,6 +8,7 @@ use winpool_api::{
 use crate::{
     Problem,
     kubernetes::{quantity::Quantity, syntax},
+    node::Resources,
     pool::selector::check_selector,
 };
 
@@ -38,6 +39,18 @@ pub struct MachineCapacity {
     pub cpu: Quantity,
     pub memory: Quantity,
     pub ephemeral_disk: Option<Quantity>,
+}
+
+impl MachineCapacity {
+    /// The resources of one machine.
+    pub fn resources(self) -> Resources {
+        Resources {
+            cpu_milli: Some(self.cpu.milli()),
+            memory: Some(self.memory.bytes()),
+            ephemeral_storage: self.ephemeral_disk.map(Quantity::bytes),
+            pods: None,
+        }
+    }
 }
 
 impl MachineRules {

@@ -81,6 +81,8 @@ pub struct Templates<'a> {
     rendered: BTreeMap<(Option<String>, Minor, ContainerdLine), Result<DesiredTemplate, Vec<Problem>>>,
     /// Whether the template of a group is unknown, so that it is not known what is unused.
     is_incomplete: bool,
+    /// Whether a group needs no template, because it refers to objects of another bootstrap provider.
+    is_unneeded: bool,
 }
 
 impl<'a> Templates<'a> {
@@ -109,6 +111,7 @@ impl<'a> Templates<'a> {
             containerd: members.iter().filter_map(of_node).max(),
             rendered: BTreeMap::new(),
             is_incomplete: false,
+            is_unneeded: false,
         }
     }
 
@@ -266,20 +269,28 @@ impl<'a> Templates<'a> {
         (secrets.collect(), templates.collect())
     }
 
-    /// The templates that nothing refers to, except the newest.
+    /// The templates that nothing refers to, except the newest; all of them if no group needs one.
     pub fn unused(&self) -> Vec<(GroupKind, &'a TemplateView)> {
         let desired: Vec<&str> = self.rendered.values().flatten().map(|template| template.name.as_str()).collect();
-        if self.is_incomplete || desired.is_empty() {
-            return Vec::new();
-        }
+        let kept = match desired.is_empty() {
+            _ if self.is_incomplete => return Vec::new(),
+            true if !self.is_unneeded => return Vec::new(),
+            true => 0,
+            false => UNUSED_KEPT,
+        };
         let mut unused = unreferenced(self.objects, self.rules.kind, self.pool, |name| desired.contains(&name));
         unused.sort_by(|(_, a), (_, b)| (b.created, &b.name).cmp(&(a.created, &a.name)));
-        unused.into_iter().skip(UNUSED_KEPT).collect()
+        unused.into_iter().skip(kept).collect()
     }
 
     /// Whether the profile and the template of the platform team can be read.
     pub fn is_readable(&self) -> bool {
         self.profile.is_ok() && self.base.is_ok()
+    }
+
+    /// Records that a group needs no template.
+    pub fn mark_unneeded(&mut self) {
+        self.is_unneeded = true;
     }
 
     /// Records that the template of a group is unknown.

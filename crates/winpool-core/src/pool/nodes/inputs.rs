@@ -256,7 +256,7 @@ impl Inputs<'_> {
                 // A kubelet that registered with a rendered configuration, or an admission policy, has added the taint.
                 let registered = self.record_state == RecordState::None
                     && self.is_new()
-                    && (self.configured || self.node.registered_with.as_deref() == Some(desired.pool));
+                    && (self.configured || self.node.is_registered_with(desired.pool, &key));
                 let origin = recorded.unwrap_or(if registered { Origin::Added } else { Origin::Found });
                 taints.record.insert(key, origin);
                 return;

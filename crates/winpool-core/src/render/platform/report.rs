@@ -64,7 +64,7 @@ impl fmt::Display for LossReport {
 pub(super) fn report(platform: Platform, nodes: &NodeGroup) -> LossReport {
     let mut report =
         LossReport { platform, taken: Vec::new(), lost: Vec::new(), retirement: platform.retirement(nodes.build) };
-    for setting in set(nodes) {
+    for setting in set(platform, nodes) {
         match instead(platform, setting, nodes) {
             None => report.taken.push(setting),
             Some(instead) => report.lost.push(Lost { setting, instead }),
@@ -76,7 +76,7 @@ pub(super) fn report(platform: Platform, nodes: &NodeGroup) -> LossReport {
 /// What happens instead, if a platform does not take a setting, or not this value of it.
 fn instead(platform: Platform, setting: Setting, nodes: &NodeGroup) -> Option<String> {
     match platform.support(setting) {
-        Support::NotTaken(instead) => Some(instead.to_owned()),
+        Support::Replaces(instead) | Support::NotTaken(instead) => Some(instead.to_owned()),
         Support::Always(value) => {
             let wanted = nodes.profile.map(|profile| format!("{:?}", profile.kubelet.priority_class))?;
             (wanted != value).then(|| format!("{} always uses {value}", platform.title()))

@@ -5,7 +5,7 @@ use winpool_api::{
     facts::{
         node_restriction::is_within,
         pause::Registry,
-        platforms::{Platform, Setting, settings},
+        platforms::{Platform, Setting, Support, settings},
     },
 };
 
@@ -25,10 +25,15 @@ const CONTAINER_LOGS: (i64, u32) = (10 << 20, 5);
 const PULL_PROGRESS_TIMEOUT: &str = "5m";
 
 /// The settings that count, in the order of the API: those whose loss changes a node. A setting that has the default of
-/// kubelet or containerd does not count, except for the maximum of pods, because every platform has its own. The pause
-/// image counts if the profile names a source other than Microsoft, or a tag.
-pub(super) fn set(nodes: &NodeGroup) -> Vec<Setting> {
-    let mut found: Vec<_> = settings().filter(|setting| is_set(*setting, nodes)).collect();
+/// kubelet or containerd does not count, except for the maximum of pods, because every platform has its own, and for settings of
+/// which the platform has another value than the kubelet: that it has is a difference too. The pause image counts if the profile
+/// names a source other than Microsoft, or a tag.
+pub(super) fn set(platform: Platform, nodes: &NodeGroup) -> Vec<Setting> {
+    let is_replaced = |setting| {
+        nodes.profile.is_some() && matches!(platform.support(setting), Support::Always(_) | Support::Replaces(_))
+    };
+    let counts = |setting: &Setting| is_set(*setting, nodes) || is_replaced(*setting);
+    let mut found: Vec<_> = settings().filter(counts).collect();
     let extra = nodes.profile.into_iter().flat_map(|profile| &profile.kubelet.extra);
     let after = found.iter().position(|setting| *setting > Setting::Extra("")).unwrap_or(found.len());
     found.splice(after..after, extra.map(|(field, _)| Setting::Extra(field.name)));

@@ -233,13 +233,27 @@ fn elsewhere(selected: &Selected) -> ComputedCondition {
     MACHINES_TEMPLATED.because(reason::CLUSTER_IS_ELSEWHERE, message)
 }
 
+/// That the autoscaler expects more on new nodes than they have for pods, because the provider reports the capacity.
+fn overstated(selected: &Selected) -> Option<String> {
+    let groups: Vec<_> = selected.groups.iter().filter(|group| !group.overstated.is_empty()).collect();
+    let first = &groups.first()?.overstated[0];
+    let texts = some_of_many(&groups, |group| {
+        format!("{} ({})", group.name, some_of_many(&group.overstated, ToString::to_string))
+    });
+    Some(format!(
+        ". The provider reports the capacity of new machines, of which nodes reserve a part, so that a pod for which the \
+         autoscaler adds a machine may not fit: {texts}. Annotate {}: {}, and so for each resource, to correct it",
+        first.annotation, first.allocatable
+    ))
+}
+
 /// The condition without problems.
 fn good(selected: &Selected) -> ComputedCondition {
     let foreign: Vec<_> = selected.groups.iter().filter(|group| !group.foreign_annotations.is_empty()).collect();
     let note = foreign.first().map(|group| {
         format!(". {} of {} set by another client and left unchanged", some_of(&group.foreign_annotations), group.name)
     });
-    let note = note.unwrap_or_default();
+    let note = note.into_iter().chain(overstated(selected)).collect::<String>();
     let pending: Vec<_> = selected.groups.iter().filter(|group| group.reference != Reference::UpToDate).collect();
     if pending.is_empty() {
         let machines: u32 = selected.groups.iter().map(|group| group.machines).sum();

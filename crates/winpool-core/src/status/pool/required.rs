@@ -27,7 +27,7 @@ use crate::{
     ownership::RecordState,
     pool::{
         Consent, Members,
-        classes::ClassPlan,
+        classes::{self, ClassPlan},
         configs::{self, Rendering, Unrendered},
         nodes::Obstacle,
         plan::Member,
@@ -257,11 +257,37 @@ pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, Runtim
         return RUNTIME_CLASS_READY.because(reason, message).about(pending.len());
     }
     let ready: Vec<_> = in_state(RuntimeClassState::Applied).chain(in_state(RuntimeClassState::Found)).collect();
+    if let Some(stranded) = selects_no_member(input, &ready) {
+        return stranded;
+    }
     let message = match ready.len() {
+        0 if !input.spec.runtime_classes.is_empty() => {
+            "no RuntimeClass is needed here, because the nodes of the machines are in another cluster".to_owned()
+        }
         0 => "the pool has no RuntimeClass".to_owned(),
         _ => selected_by(input, &ready),
     };
     RUNTIME_CLASS_READY.because(reason::APPLIED, message)
+}
+
+/// RuntimeClasses that are as specified, and select no node of the pool although it has some.
+fn selects_no_member(input: &ReportInput, ready: &[&String]) -> Option<ComputedCondition> {
+    let members = input.active.members.iter().map(|member| member.node.as_ref());
+    if ready.is_empty() || !classes::select_no_member(input.pool, input.spec, members.clone()) {
+        return None;
+    }
+    let builds: BTreeSet<String> = members.filter_map(|node| node.build()).map(|build| build.to_string()).collect();
+    let nodes = counted(input.active.members.len(), "node");
+    let message = format!(
+        "{}, and the {nodes} of the pool {} {}: pods with this class stay Pending. Correct spec.windowsVersion, add nodes with \
+         build {}, or allow it with: {}",
+        selected_by(input, ready),
+        nodes.agree("runs", "run"),
+        some_of(&builds),
+        input.spec.build,
+        Consent::Strand(&input.spec.windows_version).command(&input.pool.name)
+    );
+    Some(RUNTIME_CLASS_READY.because(reason::WOULD_STRAND, message).about(ready.len()))
 }
 
 /// Which nodes the RuntimeClasses with these names select.

@@ -473,7 +473,7 @@ fn what_the_provider_reports_is_not_annotated() {
         (Some(["cpu", "memory"].as_slice()), &["ephemeral-disk", "labels", "maxPods", "taints"]),
     ] {
         let capacity = capacity.map(|resources| Infrastructure {
-            capacity: resources.iter().map(|resource| ((*resource).to_owned(), "1".to_owned())).collect(),
+            capacity: resources.iter().map(|resource| ((*resource).to_owned(), "8Gi".to_owned())).collect(),
         });
         cluster.objects.infrastructure = std::sync::Arc::new([(reference.clone(), capacity)].into());
         let body = body_of(cluster.group().patch.unwrap());
@@ -481,6 +481,98 @@ fn what_the_provider_reports_is_not_annotated() {
         let keys = annotations.keys().filter_map(|key| key.strip_prefix("capacity.cluster-autoscaler.kubernetes.io/"));
         assert_eq!(keys.collect::<Vec<_>>(), expected);
     }
+}
+
+/// The MachineDeployment with a reference to a template of a provider, and what the provider reports.
+fn reported(autoscaling: Value, capacity: &[(&str, &str)]) -> Cluster {
+    let infrastructure = json!({"spec": {"template": {"spec": {"infrastructureRef": {
+        "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "TestMachineTemplate", "name": "windows",
+    }}}}});
+    let mut cluster = Cluster::new(autoscaling).with(deployment("base", infrastructure));
+    let reference = cluster.objects.deployments.get("default/web-md").unwrap().infrastructure.clone().unwrap();
+    let capacity = capacity.iter().map(|(name, amount)| ((*name).to_owned(), (*amount).to_owned())).collect();
+    cluster.objects.infrastructure = std::sync::Arc::new([(reference, Some(Infrastructure { capacity }))].into());
+    cluster
+}
+
+#[test]
+fn annotations_describe_what_a_new_node_has_for_pods() {
+    // The profile reserves 2Gi of memory, and hard evictions begin at 500Mi of memory and 10 % of the disk.
+    let autoscaling = json!({"autoscaling": {"cpu": "4", "memory": "16Gi", "ephemeralDisk": "120Gi"}});
+    let mut cluster = Cluster::new(autoscaling).with(deployment("base", json!({})));
+    let body = body_of(cluster.group().patch.unwrap());
+    let written = |name: &str| {
+        body["metadata"]["annotations"][format!("capacity.cluster-autoscaler.kubernetes.io/{name}")].clone()
+    };
+    let found = ["cpu", "memory", "ephemeral-disk", "maxPods"].map(written);
+    assert_eq!(found, [json!("4"), json!("13836Mi"), json!("115964116800"), json!("110")]);
+}
+
+#[test]
+fn what_a_provider_overstates_is_reported_unless_an_annotation_describes_it() {
+    let autoscaling = json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}});
+    let mut cluster = reported(autoscaling.clone(), &[("cpu", "4"), ("memory", "16Gi")]);
+    let texts =
+        |cluster: &mut Cluster| -> Vec<String> { cluster.group().overstated.iter().map(ToString::to_string).collect() };
+    assert_eq!(texts(&mut cluster), ["memory 16Gi instead of 13836Mi"], "no cpu is reserved");
+
+    let mut group = cluster.objects.deployments.get("default/web-md").unwrap().as_ref().clone();
+    group.annotations.insert("capacity.cluster-autoscaler.kubernetes.io/memory".to_owned(), "13836Mi".to_owned());
+    cluster.add(group);
+    assert_eq!(texts(&mut cluster), [""; 0]);
+    assert_eq!(
+        texts(&mut reported(json!({}), &[("memory", "16Gi")])),
+        [""; 0],
+        "the pool does not describe its machines"
+    );
+    assert_eq!(texts(&mut reported(autoscaling, &[("memory", "much")])), [""; 0]);
+}
+
+/// A reference to an object of another bootstrap provider.
+fn of_rke2(name: &str) -> Value {
+    let reference = json!({"kind": "RKE2ConfigTemplate", "name": name});
+    json!({"spec": {"template": {"spec": {"bootstrap": {"configRef": reference}}}}})
+}
+
+#[test]
+fn no_template_is_created_for_another_bootstrap_provider_and_what_was_created_is_removed() {
+    let mut cluster = Cluster::new(json!({})).with(deployment("base", of_rke2("base")));
+    let plan = cluster.plan();
+    assert_eq!((plan.create.len(), plan.secrets.len()), (0, 0), "not for its next minor either");
+    assert!(cluster.group().template.is_err() && cluster.group().next.is_none());
+
+    // The group referred to kubeadm's provider before.
+    let mut cluster = Cluster::new(json!({})).with(deployment("base", json!({})));
+    cluster.store_templates();
+    assert_eq!(cluster.objects.templates.len(), 1, "for this minor and the next");
+    cluster.add(deployment("base", of_rke2("base")));
+    assert_eq!(cluster.plan().prune.map(|step| step.len()), [0, 1]);
+}
+
+#[test]
+fn a_management_cluster_has_no_class_of_machines_whose_nodes_are_elsewhere() {
+    use crate::pool::{RuntimeClassView, classes};
+    let mut cluster = Cluster::new(json!({})).with(deployment("base", json!({})));
+    let writes = |cluster: &mut Cluster| -> Vec<Write> {
+        cluster.plan();
+        let pool = cluster.snapshot.pools.get("web").unwrap();
+        let plans = classes::plan(&cluster.snapshot, pool, pool.spec.as_ref().unwrap(), &[]);
+        plans.into_iter().flat_map(|plan| plan.extend.into_iter().chain(plan.apply)).collect()
+    };
+    let created = writes(&mut cluster).remove(0);
+    assert_eq!(created.action, Action::ApplyRuntimeClass, "no machine has a node yet");
+    let machine = json!({
+        "metadata": {"labels": {"cluster.x-k8s.io/deployment-name": "web-md"}}, "status": {"nodeRef": {"name": "far-1"}},
+    });
+    cluster.objects.machines.insert(MachineView::from_object(&object("Machine", "m-1", machine)));
+    assert_eq!(writes(&mut cluster), []);
+
+    let class: k8s_openapi::api::node::v1::RuntimeClass = serde_json::from_value(body_of(created)).unwrap();
+    cluster.snapshot.runtime_classes = of(RuntimeClassView::from(class));
+    assert_eq!(writes(&mut cluster), [], "pods are not known");
+    cluster.snapshot.pods = Some(Objects::default());
+    let actions: Vec<Action> = writes(&mut cluster).iter().map(|write| write.action).collect();
+    assert_eq!(actions, [Action::DeleteRuntimeClass]);
 }
 
 #[test]

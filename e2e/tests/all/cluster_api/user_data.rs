@@ -1,0 +1,233 @@
+//! The user data of a machine, as the bootstrap provider writes it from a template of winpool, read by cloudbase-init's own
+//! package. No server is started.
+
+use std::{fs, path::Path, process::Command};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use e2e::operator::binary;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A generation of the bootstrap provider. Its recorded document in `user_data/` is what its package cloudinit writes for
+/// `input.json`, whose `NewNode` ran with Go.
+struct Generation {
+    version: &'static str,
+    /// Whether it writes `bootcmd`, which cloudbase-init does not run.
+    boot_commands: bool,
+    /// The version of the API that has it.
+    api: &'static str,
+}
+
+const GENERATIONS: [Generation; 2] = [
+    Generation { version: "v1.9.9", boot_commands: false, api: "v1beta1" },
+    Generation { version: "v1.14.0-rc.1", boot_commands: true, api: "v1beta2" },
+];
+
+const PLACEHOLDER: &str = "This placeholder file is used to create the /run/cluster-api sub directory in a way that is \
+                           compatible with both Linux and Windows (mkdir -p /run/cluster-api does not work with Windows)";
+const JOIN: &str = "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml  && echo success > \
+                    /run/cluster-api/bootstrap-success.complete";
+
+/// A file that cloudbase-init writes.
+#[derive(Debug, Deserialize, PartialEq)]
+struct Written {
+    path: String,
+    /// As base64.
+    content: String,
+    permissions: u32,
+    append: bool,
+}
+
+/// What cloudbase-init does with user data.
+#[derive(Debug, Deserialize)]
+struct Done {
+    files: Vec<Written>,
+    scripts: Vec<String>,
+}
+
+impl Written {
+    fn text(&self) -> String {
+        String::from_utf8(STANDARD.decode(&self.content).unwrap()).unwrap()
+    }
+}
+
+/// The objects of a list.
+fn list<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
+    value[field].as_array().into_iter().flatten()
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// The user data that a generation writes from the spec of a KubeadmConfig whose files have their content.
+fn user_data(generation: &Generation, spec: &Value, join: &str) -> String {
+    let indented = |content: &str| content.split('\n').map(|line| format!("      {line}\n")).collect::<String>();
+    let file = |file: &Value| {
+        let mut written = format!("-   path: {}\n", text(file, "path"));
+        for (field, quote) in [("encoding", "\""), ("owner", ""), ("permissions", "'")] {
+            match text(file, field) {
+                "" => {}
+                value => written += &format!("    {field}: {quote}{value}{quote}\n"),
+            }
+        }
+        written + "    content: |\n" + &indented(text(file, "content"))
+    };
+    let commands = |field: &str| list(spec, field).map(|command| format!("  - {command}\n")).collect::<String>();
+    let own = |path: &str| format!("-   path: {path}\n    owner: root:root\n    permissions: '0640'\n");
+    let boot = commands("bootCommands");
+    [
+        "## template: jinja\n#cloud-config\n\nwrite_files:\n",
+        &list(spec, "files").map(file).collect::<String>(),
+        &own("/run/kubeadm/kubeadm-join-config.yaml"),
+        &format!("    content: |\n      ---\n{}", indented(join)),
+        &own("/run/cluster-api/placeholder"),
+        &format!("    content: \"{PLACEHOLDER}\"\n"),
+        &if generation.boot_commands && !boot.is_empty() { format!("bootcmd:\n{boot}") } else { String::new() },
+        "runcmd:\n",
+        &commands("preKubeadmCommands"),
+        &format!("  - {JOIN}\n"),
+        &commands("postKubeadmCommands"),
+    ]
+    .concat()
+}
+
+/// What cloudbase-init does with user data.
+fn read(user_data: &str) -> Done {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("user-data");
+    fs::write(&path, user_data).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("cloudbase-init.sh");
+    let output = Command::new(script).arg(path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn recorded(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/cluster_api/user_data");
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// A pool and a profile with what user data may lose: a file of more than 10,240 characters, delimiters of the template engine, and
+/// percent signs and letters outside of ASCII in the variables of the proxy.
+fn pool() -> String {
+    let names: String = (0..400).map(|index| format!("        \"registry-{index:04}.example/ä\",\n")).collect();
+    format!(
+        r#"apiVersion: winpool.dev/v1alpha1
+kind: WindowsRuntimeProfile
+metadata: {{name: standard}}
+spec:
+  kubelet:
+    extra: {{contentType: "it's {{{{ $env:PATH }}}} {{% if x %}}"}}
+  containerd:
+    registryMirrors:
+    - {{registry: docker.io, endpoints: ["https://mirror.example"], caFile: 'C:\certs\{{{{ team }}}}.pem'}}
+    extraConfig: |
+      [plugins."io.containerd.example.v1"]
+      names = [
+{names}      ]
+  proxy: {{httpsProxy: "http://proxy.example:3128", noProxy: "10.0.0.0/8,.münchen.example,%USERDOMAIN%"}}
+---
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {{name: web}}
+spec:
+  windowsVersion: ltsc2022
+  nodeSelector: {{matchLabels: {{agentpool: web}}}}
+  profileRef: {{name: standard}}
+  delivery:
+    method: ClusterAPI
+    clusterAPI:
+      namespace: default
+      clusterName: prod
+      machineDeployments: {{matchLabels: {{winpool: web}}}}
+"#
+    )
+}
+
+/// The spec of the template of the pool, with the content of the files in its Secret, as the provider reads it.
+fn template(api: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool.yaml");
+    fs::write(&path, pool()).unwrap();
+    let arguments =
+        ["--target", "cluster-api", "--cluster-api-version", api, "--kubernetes", "1.36", "--containerd", "2.2"];
+    let mut command = Command::new(binary().unwrap());
+    let output = command.args(["render", "-o", "json", "-f"]).arg(&path).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let objects: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of_kind = |kind: &str| list(&objects, "items").find(|object| object["kind"] == kind).unwrap();
+    let mut spec = of_kind("KubeadmConfigTemplate")["spec"]["template"]["spec"].clone();
+    for file in spec["files"].as_array_mut().unwrap() {
+        if let Some(key) = file.pointer("/contentFrom/secret/key").and_then(Value::as_str) {
+            file["content"] = of_kind("Secret")["stringData"][key].clone();
+        }
+    }
+    spec
+}
+
+/// The file that a machine should have. A literal block of YAML has lines that end with a line feed.
+fn expected(file: &Value) -> (String, String) {
+    let content = text(file, "content");
+    let content = match text(file, "encoding") {
+        "base64" => String::from_utf8(STANDARD.decode(content).unwrap()).unwrap(),
+        _ => content.replace("\r\n", "\n"),
+    };
+    (text(file, "path").replace('/', "\\"), content)
+}
+
+#[test]
+fn the_user_data_of_these_tests_is_that_of_the_bootstrap_provider() {
+    let input: Value = serde_json::from_str(&recorded("input.json")).unwrap();
+    for generation in GENERATIONS {
+        let written = user_data(&generation, &input, text(&input, "joinConfiguration"));
+        assert_eq!(written, recorded(&format!("{}.txt", generation.version)), "{}", generation.version);
+    }
+}
+
+#[test]
+fn cloudbase_init_writes_every_file_whole_and_runs_the_commands_in_order() {
+    for generation in GENERATIONS {
+        let spec = template(generation.api);
+        let join =
+            json!({"kind": "JoinConfiguration", "nodeRegistration": {"name": "{{ ds.meta_data.local_hostname }}"}});
+        let done = read(&user_data(&generation, &spec, &join.to_string()));
+        let files: Vec<(String, String)> = done.files.iter().map(|file| (file.path.clone(), file.text())).collect();
+        let (of_provider, of_template) = (&files[files.len() - 2..], &files[..files.len() - 2]);
+        assert_eq!(of_template, list(&spec, "files").map(expected).collect::<Vec<_>>(), "{}", generation.version);
+        assert_eq!(
+            of_provider[0].1,
+            "---\n{\"kind\":\"JoinConfiguration\",\"nodeRegistration\":{\"name\":\"web-1\"}}\n"
+        );
+        assert!(done.files.iter().all(|file| !file.append));
+
+        let content = |path: &str| {
+            let found = of_template.iter().find(|(name, _)| name == path);
+            found
+                .unwrap_or_else(|| panic!("{path} in {:?}", files.iter().map(|(name, _)| name).collect::<Vec<_>>()))
+                .1
+                .as_str()
+        };
+        let kubelet = content(r"C:\k\winpool\patches\kubeletconfiguration0+merge.yaml");
+        assert!(kubelet.contains("it's {{ $env:PATH }} {% if x %}"), "{kubelet}");
+        let containerd = content(r"C:\Program Files\containerd\conf.d\50-winpool.toml");
+        assert!(containerd.chars().count() > 10_240 && containerd.contains("registry-0399.example/ä"));
+        let hosts = content(r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml");
+        assert!(hosts.contains(r"C:\certs\{{ team }}.pem"), "{hosts}");
+        for script in [r"C:\k\winpool\containerd.ps1", r"C:\k\winpool\kubelet.ps1"] {
+            let script = content(script);
+            // Windows PowerShell reads a file without a mark of its encoding in that of the system.
+            assert!(script.is_ascii(), "{script}");
+            let variable = "('NO_PROXY=10.0.0.0/8,.m' + [char]0x00FC + 'nchen.example,%USERDOMAIN%')";
+            assert!(script.contains(variable), "{script}");
+        }
+
+        let run = |script: &str| {
+            format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File C:/k/winpool/{script}.ps1")
+        };
+        let commands = ["rem cmd".to_owned(), run("containerd"), JOIN.to_owned(), run("kubelet"), String::new()];
+        // cmd expands percent signs.
+        assert!(commands.iter().all(|command| !command.contains('%')));
+        assert_eq!(done.scripts, [commands.join("\r\n")], "{}", generation.version);
+    }
+}
