@@ -275,6 +275,10 @@ impl Host for Machine {
         Ok(below.filter(|name| !name.contains('\\')).map(str::to_owned).collect())
     }
 
+    fn is_local(&self, _: &str) -> io::Result<bool> {
+        Ok(true)
+    }
+
     fn services(&self) -> io::Result<Vec<ServiceDefinition>> {
         Ok(self.state().services.values().map(|service| service.definition.clone()).collect())
     }

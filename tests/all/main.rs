@@ -35,6 +35,7 @@ mod lint;
 mod model;
 mod monitoring;
 mod ownership;
+mod permissions;
 mod platforms;
 mod policy_tables;
 mod pool_metrics;

@@ -68,6 +68,25 @@ impl Default for Limits {
     }
 }
 
+/// Why a change is undone without the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreCause {
+    /// Windows has started again.
+    Reboot,
+    /// Somebody runs `winpool-agent restore`.
+    ByHand,
+}
+
+impl RestoreCause {
+    fn failure(self) -> Failure {
+        let (reason, message) = match self {
+            Self::Reboot => (RollbackReason::Rebooted, "Windows was restarted before the configuration was confirmed"),
+            Self::ByHand => (RollbackReason::RestoredByHand, "winpool-agent restore was run on the node"),
+        };
+        Failure { reason, message: message.to_owned() }
+    }
+}
+
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -155,14 +174,13 @@ impl<'a> Cycle<'a> {
         }
     }
 
-    /// Undoes an unconfirmed change after a reboot, without the network. A later [`Self::advance`] verifies it.
+    /// Undoes an unconfirmed change without the network. A later [`Self::advance`] verifies it.
     ///
     /// # Errors
     /// When the former files cannot be restored, or the services not restarted.
-    pub fn restore(&mut self) -> io::Result<()> {
+    pub fn restore(&mut self, cause: RestoreCause) -> io::Result<()> {
         let Some(mut change) = self.journal.change.clone() else { return self.host.set_restore_service(false) };
-        let message = "Windows was restarted before the configuration was confirmed".to_owned();
-        change.roll_back(Failure { reason: RollbackReason::Rebooted, message });
+        change.roll_back(cause.failure());
         self.save_change(change)?;
         while let Some(change) = self.journal.change.clone() {
             match change.stage {

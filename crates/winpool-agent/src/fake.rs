@@ -325,6 +325,11 @@ impl Host for FakeHost {
         Ok(names.filter(|name| !name.contains('\\')).map(str::to_owned).collect())
     }
 
+    /// The drive `S:` is that of a share.
+    fn is_local(&self, path: &str) -> io::Result<bool> {
+        Ok(!path.starts_with("S:"))
+    }
+
     fn services(&self) -> io::Result<Vec<ServiceDefinition>> {
         Ok(self.call()?.services.iter().map(|service| service.definition.clone()).collect())
     }

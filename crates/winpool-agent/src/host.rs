@@ -75,6 +75,13 @@ pub trait Host {
     /// When the directory cannot be read.
     fn list(&self, directory: &str) -> io::Result<Vec<String>>;
 
+    /// Whether a path is on a volume of this machine: neither its drive nor a link on the way leads to another one. Parts that do
+    /// not exist are left out.
+    ///
+    /// # Errors
+    /// When its drive does not exist, or a part of it cannot be opened.
+    fn is_local(&self, path: &str) -> io::Result<bool>;
+
     /// The definitions of all services.
     ///
     /// # Errors

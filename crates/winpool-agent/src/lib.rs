@@ -18,6 +18,7 @@ pub mod host;
 mod in_use;
 pub mod journal;
 pub mod layout;
+pub mod lock;
 pub mod loopback;
 pub mod merge;
 pub mod plan;

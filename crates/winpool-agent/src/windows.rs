@@ -38,6 +38,10 @@ impl Host for Windows {
         files::list(directory)
     }
 
+    fn is_local(&self, path: &str) -> io::Result<bool> {
+        files::is_local(path)
+    }
+
     fn services(&self) -> io::Result<Vec<ServiceDefinition>> {
         services::definitions()
     }

@@ -6,9 +6,11 @@ pub mod api_versions;
 pub mod builds;
 pub mod cluster_api;
 pub mod containerd;
+pub mod containerd_settings;
 pub mod eviction;
 pub mod feature_gates;
 pub mod known_issues;
+pub mod kube_proxy_fields;
 pub mod kubelet_fields;
 pub mod kubelet_flags;
 pub mod layers;
@@ -86,12 +88,16 @@ pub const TABLES: &[Table] = &[
         &["kubernetes-sigs/cluster-api", "kubernetes/autoscaler", "kubernetes-sigs/image-builder"]),
     table("containerd", date(2026, 8, 22), containerd::RELEASE_LINES.len() + containerd::MINIMUMS.len(), 36, Program,
         &["containerd/containerd"]),
+    table("containerd_settings", date(2026, 8, 22), containerd_settings::SETTINGS.len() + containerd_settings::HOSTS_SETTINGS.len(), NO_MINOR, Hand,
+        &["containerd/containerd", "microsoft/hcsshim"]),
     table("eviction", date(2026, 8, 22), eviction::LINUX_ONLY.len(), 36, Hand,
         &["kubernetes/kubernetes"]),
     table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Program,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
     table("known_issues", date(2026, 8, 22), known_issues::KNOWN_ISSUES.len(), 37, Hand,
         &["kubernetes/kubernetes", "containerd/containerd", "microsoft/hcsshim", "golang/vulndb", "kubernetes/website", "projectcalico/calico"]),
+    table("kube_proxy_fields", date(2026, 8, 22), kube_proxy_fields::FIELDS.len(), 37, Hand,
+        &["kubernetes/kube-proxy"]),
     table("kubelet_fields", date(2026, 8, 22), kubelet_fields::FIELDS.len(), 37, Program,
         &["kubernetes/kubelet", "kubernetes/kubernetes", "kubernetes/website"]),
     table("kubelet_flags", date(2026, 8, 22), kubelet_flags::FLAGS.len(), 36, Program,

@@ -24,6 +24,8 @@ named_enum! {
         NotConfirmed,
         /// Windows was restarted before the configuration was confirmed.
         Rebooted,
+        /// Somebody ran `winpool-agent restore` on the node.
+        RestoredByHand,
         /// Another configuration was requested before this one was confirmed.
         Superseded,
     }

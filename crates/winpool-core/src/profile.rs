@@ -6,7 +6,9 @@ mod eviction;
 mod extra;
 mod gates;
 mod network;
+mod paths;
 mod problems;
+mod settings;
 
 use std::collections::BTreeMap;
 
@@ -23,8 +25,10 @@ use super::{
 
 pub use check::check;
 pub use containerd::selects_cimfs;
-pub use extra::is_resolv_conf;
+pub use extra::{is_resolv_conf, type_problem};
 pub use gates::{Component, gate_problems};
+pub use paths::is_windows_path;
+pub use settings::{Unwritten, Writer, local_paths, node_directories, unwritten};
 
 /// The parsed spec of a `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]

@@ -217,7 +217,6 @@ fn profiles() -> Vec<Value> {
                 "registryPullQPS": 10,
                 "rotateCertificates": true,
                 "serializeImagePulls": false,
-                "staticPodURLHeader": {"a": ["b", "yes"]},
                 "streamingConnectionIdleTimeout": "4h",
                 "tlsCipherSuites": ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
                 "tlsMinVersion": "VersionTLS12",

@@ -62,7 +62,7 @@ fn run(host: &FakeHost, config: &str, operator: Operator) -> Journal {
         let rebooted = host.revive();
         let Ok(mut cycle) = Cycle::resume(host, LIMITS) else { continue };
         if rebooted && host.0.borrow().restores {
-            let _ = cycle.restore();
+            let _ = cycle.restore(RestoreCause::Reboot);
         }
         begun = begun || cycle.journal().change.is_some() || cycle.journal().applied.is_some();
         if !begun && cycle.journal().rejected.is_empty() {
@@ -177,8 +177,24 @@ fn a_reboot_before_the_confirmation_restores_the_former_configuration_without_th
     host.0.borrow_mut().faults = [(0, Fault::Reboot), (0, Fault::Offline)].into();
     assert!(cycle.advance(&host, Some(&id(0)), None).is_err());
     assert!(host.revive() && host.running().is_none(), "the new configuration does not start");
-    Cycle::resume(&host, LIMITS).unwrap().restore().unwrap();
+    Cycle::resume(&host, LIMITS).unwrap().restore(RestoreCause::Reboot).unwrap();
     assert_eq!(outcome(&host), Some("former"));
+}
+
+#[test]
+fn a_restore_records_what_it_was_run_for() {
+    let table =
+        [(RestoreCause::Reboot, RollbackReason::Rebooted), (RestoreCause::ByHand, RollbackReason::RestoredByHand)];
+    for (cause, reason) in table {
+        let host = FakeHost::new(OLD, []);
+        let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+        cycle.begin(&host, id(0), plan(&host, "new\n")).unwrap();
+        cycle.advance(&host, Some(&id(0)), None).unwrap();
+        Cycle::resume(&host, LIMITS).unwrap().restore(cause).unwrap();
+        assert_eq!(outcome(&host), Some("former"));
+        let direction = Journal::load(&host).unwrap().change.unwrap().direction;
+        assert!(matches!(direction, Direction::RollBack(failure) if failure.reason == reason), "{cause:?}");
+    }
 }
 
 #[test]

@@ -9,11 +9,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use toml::Table;
 use winpool_api::facts::{
-    containerd::{CERTS_D, RUNTIME_TYPE},
-    kubelet_fields::{Agent, field},
+    containerd_settings::{HOSTS_SETTINGS, SETTINGS, Setting},
+    kube_proxy_fields::FIELDS,
+    kubelet_fields::{Agent, FieldType, field},
     kubelet_flags::{POD_INFRA_CONTAINER_IMAGE, REGISTER_WITH_TAINTS, RESOLV_CONF, V, WINDOWS_PRIORITYCLASS},
 };
-use winpool_core::{profile::is_resolv_conf, render::hosts::directory_of_key};
+use winpool_core::{
+    Problem,
+    profile::{Unwritten, Writer, is_resolv_conf, type_problem, unwritten},
+    render::hosts::directory_of_key,
+};
 
 use super::{
     environment,
@@ -34,8 +39,8 @@ pub struct AllowedConfiguration {
     pub flags: Vec<Flag>,
     /// `containerd.toml`: the text, and its values.
     pub containerd: Option<(String, Table)>,
-    /// `hosts.<registry>.toml`, by the name of the registry's directory.
-    pub hosts: BTreeMap<String, String>,
+    /// `hosts.<registry>.toml`, by the name of the registry's directory: the text, and its values.
+    pub hosts: BTreeMap<String, (String, Table)>,
     /// `kube-proxy.yaml`.
     pub kube_proxy: Option<Layer>,
     pub environment: Vec<String>,
@@ -58,39 +63,9 @@ struct Api {
     kind: &'static str,
 }
 
-/// The allowed fields of KubeProxyConfiguration.
-const KUBE_PROXY_FIELDS: [&str; 3] = ["mode", "featureGates", "winkernel"];
-
 /// The allowed flags of the kubelet.
 pub const FLAGS: &[&str] =
     &[WINDOWS_PRIORITYCLASS.name, RESOLV_CONF.name, REGISTER_WITH_TAINTS.name, V.name, POD_INFRA_CONTAINER_IMAGE.name];
-
-/// The allowed tables and keys at the top of containerd's configuration.
-const CONTAINERD_KEYS: &[&str] = &["version", "root", "plugins", "timeouts"];
-
-/// The allowed plugins of containerd.
-const PLUGINS: &[&str] = &[
-    "io.containerd.grpc.v1.cri",
-    "io.containerd.cri.v1.images",
-    "io.containerd.cri.v1.runtime",
-    "io.containerd.gc.v1.scheduler",
-    "io.containerd.service.v1.diff-service",
-    "io.containerd.snapshotter.v1.windows",
-    "io.containerd.transfer.v1.local",
-];
-
-/// Keys of containerd's configuration that are not allowed in any table: endpoints, credentials, and programs.
-const CONTAINERD_FORBIDDEN: &[&str] = &[
-    "address",
-    "auth",
-    "auths",
-    "binary_name",
-    "runtime_path",
-    "stream_server_address",
-    "stream_server_port",
-    "tcp_address",
-    "x509_key_pair_streaming",
-];
 
 const ENVIRONMENT: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 
@@ -104,18 +79,18 @@ pub fn check(files: &BTreeMap<String, String>) -> Result<AllowedConfiguration, R
         match key.as_str() {
             "kubelet.yaml" => configuration.kubelet = Some(kubelet(text)?),
             "kubelet.args" => configuration.flags = kubelet_flags(text)?,
-            "containerd.toml" => configuration.containerd = Some((text.clone(), containerd(text)?)),
+            "containerd.toml" => configuration.containerd = Some((text.clone(), containerd(key, text, SETTINGS)?)),
             "kube-proxy.yaml" => {
-                configuration.kube_proxy =
-                    Some(layer(key, text, &KUBE_PROXY, |name| KUBE_PROXY_FIELDS.contains(&name))?);
+                let field_type = |name: &str| Some(FIELDS.iter().find(|(known, _)| *known == name)?.1);
+                configuration.kube_proxy = Some(layer(key, text, &KUBE_PROXY, field_type)?);
             }
             "environment" => configuration.environment = variables(text)?,
             _ => {
                 let Some(directory) = directory_of_key(key).filter(|name| is_directory(name)) else {
                     return Err(forbidden(format!("the ConfigMap has the key {key}")));
                 };
-                toml_file::parse(text).map_err(|error| invalid(key, error))?;
-                configuration.hosts.insert(directory.to_owned(), text.clone());
+                let settings = containerd(key, text, HOSTS_SETTINGS)?;
+                configuration.hosts.insert(directory.to_owned(), (text.clone(), settings));
             }
         }
     }
@@ -123,24 +98,27 @@ pub fn check(files: &BTreeMap<String, String>) -> Result<AllowedConfiguration, R
 }
 
 fn kubelet(text: &str) -> Result<Layer, Refusal> {
-    let layer =
-        layer("kubelet.yaml", text, &KUBELET, |name| field(name).is_some_and(|field| field.agent == Agent::Writes))?;
+    let field_type =
+        |name: &str| field(name).filter(|field| field.agent == Agent::Writes).map(|field| field.field_type);
+    let layer = layer("kubelet.yaml", text, &KUBELET, field_type)?;
     match values::problem(&layer.settings) {
         Some(wrong) => Err(forbidden(format!("kubelet.yaml: {wrong}"))),
         None => Ok(layer),
     }
 }
 
-fn layer(file: &str, text: &str, api: &Api, is_written: impl Fn(&str) -> bool) -> Result<Layer, Refusal> {
+/// The settings of a YAML file, each with a type if it is allowed.
+fn layer(file: &str, text: &str, api: &Api, field_type: impl Fn(&str) -> Option<FieldType>) -> Result<Layer, Refusal> {
     let settings = yaml::parse(text).map_err(|error| invalid(file, error))?;
     for (name, value) in &settings {
-        let is_allowed = match name.as_str() {
-            "apiVersion" => value == api.version,
-            "kind" => value == api.kind,
-            name => is_written(name),
+        let problem = match (name.as_str(), field_type(name)) {
+            ("apiVersion", _) if value == api.version => None,
+            ("kind", _) if value == api.kind => None,
+            ("apiVersion" | "kind", _) | (_, None) => return Err(forbidden(format!("{file} sets {name}"))),
+            (name, Some(field_type)) => type_problem(name, field_type, value),
         };
-        if !is_allowed {
-            return Err(forbidden(format!("{file} sets {name}")));
+        if let Some(Problem { path, wrong, .. }) = problem {
+            return Err(forbidden(format!("{file}: {path}: {wrong}")));
         }
     }
     Ok(Layer { text: text.to_owned(), settings })
@@ -164,34 +142,16 @@ fn kubelet_flags(text: &str) -> Result<Vec<Flag>, Refusal> {
     Ok(flags)
 }
 
-fn containerd(text: &str) -> Result<Table, Refusal> {
-    let settings = toml_file::parse(text).map_err(|error| invalid("containerd.toml", error))?;
-    let sets = |name: &str| Err(forbidden(format!("containerd.toml sets {name}")));
-    if let Some(name) = settings.keys().find(|name| !CONTAINERD_KEYS.contains(&name.as_str())) {
-        return sets(name);
-    }
-    let plugins = settings.get("plugins").and_then(toml::Value::as_table);
-    if let Some(name) = plugins.into_iter().flat_map(Table::keys).find(|name| !PLUGINS.contains(&name.as_str())) {
-        return sets(&format!("plugins.'{name}'"));
-    }
-    match forbidden_entry(&settings, "") {
-        Some(path) => sets(&path),
+/// The settings of a file of containerd, which the check of profiles has too.
+fn containerd(file: &str, text: &str, rows: &'static [Setting]) -> Result<Table, Refusal> {
+    let settings = toml_file::parse(text).map_err(|error| invalid(file, error))?;
+    match unwritten(&settings, rows, Writer::Agent).into_iter().next() {
+        Some(Unwritten { key, wrong, .. }) => {
+            let wrong = format!("{file} sets {key}, which {wrong}");
+            Err(refuse(RefusalReason::NotAllowed, wrong, "Remove it from the profile"))
+        }
         None => Ok(settings),
     }
-}
-
-/// The path of the first entry with a forbidden key, another directory of registries, or another runtime.
-fn forbidden_entry(table: &Table, path: &str) -> Option<String> {
-    table.iter().find_map(|(name, value)| {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        let is_forbidden = CONTAINERD_FORBIDDEN.iter().any(|key| key.eq_ignore_ascii_case(name))
-            || name == "config_path" && value.as_str() != Some(CERTS_D)
-            || name == "runtime_type" && value.as_str() != Some(RUNTIME_TYPE);
-        if is_forbidden {
-            return Some(path);
-        }
-        forbidden_entry(value.as_table()?, &path)
-    })
 }
 
 fn variables(text: &str) -> Result<Vec<String>, Refusal> {
@@ -228,8 +188,13 @@ fn invalid(file: &str, error: String) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
-    use winpool_api::facts::{Build, ContainerRuntime, ContainerdLine, Minor};
+    use winpool_api::facts::{
+        Build, ContainerRuntime, ContainerdLine, Minor,
+        containerd_settings::{ANY, ENDPOINT, SettingType},
+        kubelet_fields::{FIELDS as FIELDS_OF_KUBELET, FieldSupport},
+    };
     use winpool_core::{
         profile,
         render::{self, Variant},
@@ -239,6 +204,145 @@ mod tests {
 
     fn checked(key: &str, text: &str) -> Result<AllowedConfiguration, Refusal> {
         check(&BTreeMap::from([(key.to_owned(), text.to_owned())]))
+    }
+
+    proptest! {
+        #[test]
+        fn a_listed_setting_is_allowed_and_nothing_dangerous_in_or_beside_it_for_profile_and_agent(
+            index in 0..SETTINGS.len() + HOSTS_SETTINGS.len(),
+            table in any::<prop::sample::Index>(),
+            depth in any::<prop::sample::Index>(),
+            name in "[a-z]([a-z.-]{0,8}[a-z])?",
+            key in prop::sample::select(DANGEROUS),
+            value in dangerous_value(),
+        ) {
+            let of_main = index < SETTINGS.len();
+            let (rows, file) = if of_main { (SETTINGS, "containerd.toml") } else { (HOSTS_SETTINGS, "hosts.a.toml") };
+            let row = rows[if of_main { index } else { index - SETTINGS.len() }];
+            let keys: Vec<_> = [row.tables[table.index(row.tables.len())], row.key].concat().into_iter().map(|part| match part {
+                ANY => name.clone(),
+                ENDPOINT => format!("https://{name}.example"),
+                part => part.to_owned(),
+            }).collect();
+
+            let listed = nested(&keys, valid(row.value));
+            prop_assert_eq!(checked(file, &listed.to_string()).is_ok(), row.agent == Agent::Writes, "{}", listed);
+            if of_main {
+                prop_assert_eq!(profiled(&listed).is_ok(), row.field.is_none(), "{}", listed);
+            }
+
+            let replaced = nested(&keys, value.clone());
+            let beside = {
+                let at = depth.index(keys.len());
+                let path: Vec<_> = keys[..at].iter().cloned().chain([key.to_owned()]).collect();
+                let mut file = listed.clone();
+                toml_file::merge_tables(&mut file, &nested(&path, value));
+                file
+            };
+            for changed in [replaced, beside] {
+                prop_assert!(checked(file, &changed.to_string()).is_err(), "{}", changed);
+                prop_assert!(!of_main || profiled(&changed).is_err(), "{}", changed);
+            }
+        }
+
+        #[test]
+        fn a_field_that_the_agent_does_not_write_is_refused_with_any_value(
+            index in 0..FIELDS_OF_KUBELET.len(), text in ".{0,20}", of_list in any::<bool>(),
+        ) {
+            let field = &FIELDS_OF_KUBELET[index];
+            let value = if of_list { json!([text]) } else { json!(text) };
+            let file = json!({ (field.name): value }).to_string();
+            prop_assert!(field.agent == Agent::Writes || checked("kubelet.yaml", &file).is_err(), "{}", file);
+            let remote = json!({ (field.name): r"\\server\share\x" }).to_string();
+            prop_assert!(checked("kubelet.yaml", &remote).is_err(), "{}", remote);
+            if let FieldSupport::Refused(_) = field.support {
+                let spec = json!({"kubelet": {"extra": { (field.name): value }}});
+                prop_assert!(profile::check(&serde_json::from_value(spec).unwrap()).is_err());
+            }
+        }
+    }
+
+    /// Endpoints, credentials, programs, plugins, templates, and other spellings of their keys.
+    const DANGEROUS: &[&str] = &[
+        "address",
+        "tcp_address",
+        "Address",
+        "auth",
+        "auths",
+        "headers",
+        "header",
+        "client",
+        "key_file",
+        "cert_file",
+        "binary_name",
+        "runtime_path",
+        "Runtime_Path",
+        "BIN_DIR",
+        "base_runtime_spec",
+        "conf_template",
+        "cni_conf_dir",
+        "cdi_spec_dirs",
+        "stream_server_address",
+        "x509_key_pair_streaming",
+        "disable_tcp_service",
+        "imports",
+        "state",
+        "proxy_plugins",
+        "stream_processors",
+        "path",
+        "NCProxyAddr",
+        "BootFilesRootPath",
+        "GPUVHDPath",
+        "DefaultContainerAnnotations",
+        "io.containerd.internal.v1.opt",
+        "io.containerd.nri.v1.nri",
+        "staticPodPath",
+    ];
+
+    fn dangerous_value() -> impl Strategy<Value = toml::Value> {
+        let text = prop::sample::select(vec![
+            r"\\server\share\x.exe",
+            "//server/share/x",
+            r"\\.\pipe\x",
+            r"\\?\UNC\server\x",
+            r"..\x.exe",
+            "tcp://[::]:1",
+            "%TEMP%",
+            "*",
+        ]);
+        (text, 0..3_u8).prop_map(|(text, shape)| match shape {
+            0 => toml::Value::from(text),
+            1 => toml::Value::from(vec![text]),
+            _ => Table::from_iter([("path".to_owned(), toml::Value::from(text))]).into(),
+        })
+    }
+
+    fn valid(value: SettingType) -> toml::Value {
+        use toml::Value;
+        match value {
+            SettingType::Bool => true.into(),
+            SettingType::Integer | SettingType::Number => 1.into(),
+            SettingType::Duration => "1m30s".into(),
+            SettingType::Name | SettingType::Image => "a.b/c-d".into(),
+            SettingType::Names => vec!["a"].into(),
+            SettingType::OneOf(texts) => texts[0].into(),
+            SettingType::ListOf(texts) => Value::from(texts.to_vec()),
+            SettingType::Endpoint => "https://a.example".into(),
+            SettingType::Endpoints => vec!["https://a.example"].into(),
+            SettingType::LocalPath | SettingType::NodeDirectory => r"C:\a".into(),
+            SettingType::NodeDirectories => vec![r"C:\a"].into(),
+        }
+    }
+
+    /// A file with one value.
+    fn nested(keys: &[String], value: toml::Value) -> Table {
+        let value = keys[1..].iter().rev().fold(value, |value, key| Table::from_iter([(key.clone(), value)]).into());
+        Table::from_iter([(keys[0].clone(), value)])
+    }
+
+    fn profiled(extra: &Table) -> Result<profile::Profile, Vec<Problem>> {
+        let spec = json!({"containerd": {"extraConfig": extra.to_string()}});
+        profile::check(&serde_json::from_value(spec).unwrap())
     }
 
     #[test]
@@ -298,19 +402,33 @@ mod tests {
             (
                 "containerd.toml",
                 "[plugins.'io.containerd.nri.v1.nri']\na = 1",
-                "sets plugins.'io.containerd.nri.v1.nri'",
+                "sets plugins.'io.containerd.nri.v1.nri', which is not a setting",
             ),
             (
                 "containerd.toml",
                 "[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = 'C:\\Windows'",
-                "sets plugins.io.containerd.cri.v1.images.registry.config_path",
+                "sets plugins.'io.containerd.cri.v1.images'.registry.config_path, which is 'C:\\Windows'",
             ),
             (
                 "containerd.toml",
                 "[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.x]\nruntime_path = 'C:\\x.exe'",
                 "runtimes.x.runtime_path",
             ),
+            ("containerd.toml", "oom_score = 1", "sets oom_score, which is a setting that the agent does not write"),
+            ("containerd.toml", "root = '\\\\server\\x'", "sets root, which is"),
+            ("hosts.docker.io.toml", "[host.'https://a.example'.header]\na = 'b'", "header"),
+            ("hosts.docker.io.toml", "[host.'https://a.example']\nclient = 'C:\\a'", "client, which is not a setting"),
+            ("hosts.docker.io.toml", "[host.'https://a.example']\nca = '//server/a'", "ca, which is"),
+            ("hosts.docker.io.toml", "[host.'https://u:p@a.example']\nskip_verify = true", "which is not a setting"),
+            ("kubelet.yaml", "clusterDomain: \\\\server\\x", "clusterDomain: "),
+            ("kubelet.yaml", "logging: {file: C:\\x}", "logging.file: there is no such field"),
             ("kube-proxy.yaml", "clientConnection: {kubeconfig: x}", "kube-proxy.yaml sets clientConnection"),
+            (
+                "kube-proxy.yaml",
+                "winkernel: {program: x}",
+                "kube-proxy.yaml: winkernel.program: there is no such field",
+            ),
+            ("kube-proxy.yaml", "mode: userspace", "kube-proxy.yaml: mode"),
             ("environment", "PATH=C:\\x", "environment sets PATH"),
             ("environment", "HTTP_PROXY", "environment sets HTTP_PROXY"),
         ];

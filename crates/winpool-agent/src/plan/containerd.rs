@@ -7,7 +7,11 @@
 //! `internal/cri/server/images/image_pull.go` (`config_path` is a list of directories).
 
 use toml::{Table, Value};
-use winpool_api::facts::containerd::{DropIn, release_line};
+use winpool_api::facts::{
+    containerd::{CNI_BIN_DIR, CNI_CONF_DIR, DropIn, release_line},
+    containerd_settings::{HOSTS_SETTINGS, SETTINGS, Setting},
+};
+use winpool_core::profile::{is_windows_path, local_paths, node_directories};
 
 use super::{
     changes::{self, Changes},
@@ -16,7 +20,7 @@ use super::{
 use crate::{
     change_plan::{Refusal, RefusalReason},
     host::Host,
-    layout::{Containerd, Layout, absolute, directory},
+    layout::{Containerd, Layout, LayoutKind, absolute, directory},
     merge::{allowed::AllowedConfiguration, toml as file},
     refuse::{list, refuse, unreadable},
 };
@@ -44,6 +48,8 @@ pub(super) fn plan(
     if let Some((text, layer)) = &configuration.containerd {
         let merges_drop_ins = release_line(installed.version).is_some_and(|line| line.drop_in == DropIn::DeepMerge);
         check_version(installed, &settings, merges_drop_ins)?;
+        check_local(changes.host, "containerd.toml", layer, SETTINGS)?;
+        check_directories(changes, layout, &settings, layer)?;
         match merges_drop_ins {
             true => drop_in(changes, installed, &settings, text)?,
             false => {
@@ -71,6 +77,74 @@ fn check_version(installed: &Containerd, settings: &Table, merges_drop_ins: bool
         "{config} has configuration version {version}, and the agent requires {needed} for containerd {release}"
     );
     Err(refuse(RefusalReason::UnsupportedRuntime, wrong, "Convert it with `containerd config migrate`"))
+}
+
+/// Refuses a path that leads to another machine: containerd would log in there as the node, and load what that machine has.
+fn check_local(host: &dyn Host, file: &str, settings: &Table, rows: &'static [Setting]) -> Result<(), Refusal> {
+    for (key, path) in local_paths(settings, rows) {
+        let wrong = match host.is_local(&path) {
+            Ok(true) => continue,
+            Ok(false) => format!("{file}: {key} is {path}, which is on another machine"),
+            Err(error) => format!("{file}: {key} is {path}: {error}"),
+        };
+        return Err(refuse(RefusalReason::NotAllowed, wrong, "Write a path on a drive of the node"));
+    }
+    Ok(())
+}
+
+/// Refuses directories of CNI other than those of the node, because containerd runs what is in them as SYSTEM: those in its
+/// files, those in which its installer puts the plugins, or the defaults of containerd if it has none.
+fn check_directories(changes: &Changes, layout: &Layout, settings: &Table, layer: &Table) -> Result<(), Refusal> {
+    let desired = node_directories(layer, SETTINGS);
+    if desired.iter().all(|(_, directories)| directories.iter().all(String::is_empty)) {
+        return Ok(());
+    }
+    let mut own = node_directories(settings, SETTINGS);
+    for path in imported_files(changes.host, &layout.containerd, settings)? {
+        // The drop-in of the agent is no evidence of what the node had.
+        let is_own = path.rsplit_once('\\').is_none_or(|(_, name)| !name.eq_ignore_ascii_case(DROP_IN));
+        let Some(text) = changes.text(&path)?.filter(|_| is_own) else { continue };
+        let drop_in = file::parse(&text.content).map_err(|error| unreadable(&path, error))?;
+        own.extend(node_directories(&drop_in, SETTINGS));
+    }
+    for (key, directories) in desired {
+        let is_conf = is_conf_dir(&key);
+        let mut allowed: Vec<_> =
+            own.iter().filter(|(key, _)| is_conf_dir(key) == is_conf).flat_map(|(_, paths)| paths).cloned().collect();
+        allowed.retain(|path| is_windows_path(path));
+        let (default, of_kubeadm) =
+            if is_conf { (CNI_CONF_DIR, KUBEADM_CONF_DIR) } else { (CNI_BIN_DIR, KUBEADM_BIN_DIR) };
+        if allowed.is_empty() {
+            allowed.push(default.to_owned());
+        }
+        if matches!(layout.kind, LayoutKind::KubeadmService | LayoutKind::KubeadmNssm) {
+            allowed.push(of_kubeadm.to_owned());
+        }
+        let is_allowed =
+            |path: &String| path.is_empty() || allowed.iter().any(|known| comparable(known) == comparable(path));
+        if let Some(other) = directories.iter().find(|path| !is_allowed(path)) {
+            let key = key.last().map(String::as_str).unwrap_or_default();
+            let wrong =
+                format!("containerd.toml: cni.{key} is {other}, and that of the node is {}", allowed.join(" or "));
+            let remedy = "Remove spec.containerd.cni from the profile, or change the configuration of the node";
+            return Err(refuse(RefusalReason::NotAllowed, wrong, remedy));
+        }
+    }
+    Ok(())
+}
+
+/// Where kubeadm's tools for Windows put the plugins (kubernetes-sigs/image-builder ae63061 and kubernetes-sigs/sig-windows-tools
+/// 401ee6f).
+const KUBEADM_BIN_DIR: &str = r"C:\opt\cni\bin";
+const KUBEADM_CONF_DIR: &str = r"C:\etc\cni\net.d";
+
+fn is_conf_dir(key: &[String]) -> bool {
+    key.last().is_some_and(|name| name == "conf_dir")
+}
+
+/// A path in the spelling in which two of the same directory are equal.
+fn comparable(path: &str) -> String {
+    absolute(path).trim_end_matches('\\').to_ascii_lowercase()
 }
 
 /// Refuses a node of which a drop-in replaces a plugin's settings in the main file, as those of containerd 1.x do.
@@ -215,7 +289,8 @@ fn mirrors(
             return Err(refuse(RefusalReason::PreflightFailed, wrong, "Move these mirrors to the profile"));
         }
     }
-    for (registry, text) in &configuration.hosts {
+    for (registry, (text, values)) in &configuration.hosts {
+        check_local(changes.host, &format!("hosts.{registry}.toml"), values, HOSTS_SETTINGS)?;
         changes.write(&format!(r"{directory}\{registry}\hosts.toml"), text.as_bytes().to_vec(), None)?;
     }
     Ok(())

@@ -293,6 +293,55 @@ fn containerd_1_is_configured_in_its_main_file_because_a_drop_in_would_replace_i
 }
 
 #[test]
+fn the_directories_of_cni_are_those_of_the_node_or_of_its_layout() {
+    let layer = |text: &str| format!("version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\n{text}\n");
+    let own = samples::plain();
+    let main = format!("version = 3\n{}", layer("bin_dir = 'D:/cni/bin'").trim_start_matches("version = 3\n"));
+    own.put(r"C:\Süd Knoten\containerd.toml", main.into_bytes());
+    let imported = samples::kubeadm();
+    imported.put(r"C:\Program Files\containerd\conf.d\10-site.toml", layer("conf_dir = 'E:\\conf'").into_bytes());
+    imported.put(r"C:\Program Files\containerd\conf.d\50-winpool.toml", layer("conf_dir = 'F:\\conf'").into_bytes());
+    let table = [
+        (&samples::kubeadm(), r"bin_dir = 'c:\OPT\cni\bin\'", None),
+        (&samples::kubeadm(), r"bin_dirs = ['C:\opt\cni\bin']", None),
+        (&samples::kubeadm(), r"conf_dir = 'C:\etc\cni\net.d'", None),
+        (&samples::kubeadm(), r"conf_dir = 'C:\Program Files\containerd\cni\conf'", None),
+        (
+            &samples::kubeadm(),
+            r"bin_dirs = ['C:\opt\cni\bin', 'C:\Users\Public']",
+            Some(r"is C:\Users\Public, and that of the node is"),
+        ),
+        (&samples::kubeadm(), r"bin_dir = 'C:\opt\cni\bin\..\x'", Some("that of the node is")),
+        (&own, r"bin_dir = 'D:\cni\bin'", None),
+        (&own, r"bin_dir = 'C:\opt\cni\bin'", Some("that of the node is D:/cni/bin")),
+        (&own, r"conf_dir = 'C:\etc\cni\net.d'", Some("that of the node is")),
+        (&imported, r"conf_dir = 'E:\conf'", None),
+        (&imported, r"conf_dir = 'F:\conf'", Some("that of the node is E:\\conf or")),
+        (&samples::kubeadm(), r"bin_dir = '\\server\bin'", Some("which is")),
+    ];
+    for (node, text, wrong) in table {
+        let config = BTreeMap::from([("containerd.toml".to_owned(), layer(text))]);
+        match (plan(node, &config), wrong) {
+            (Ok(_), None) => {}
+            (Err(refusal), Some(wrong)) => assert!(refusal.message.contains(wrong), "{text}: {}", refusal.message),
+            (result, _) => panic!("{text}: {:?}", result.err()),
+        }
+    }
+}
+
+#[test]
+fn a_path_on_a_drive_of_another_machine_is_refused() {
+    for (key, text) in [
+        ("containerd.toml", r"root = 'S:\containerd'"),
+        ("hosts.docker.io.toml", "[host.'https://a.example']\nca = 'S:/ca.pem'"),
+    ] {
+        let (reason, message) = refused(&samples::kubeadm(), &[MIRRORS, HOSTS, (key, text)]);
+        assert_eq!(reason, RefusalReason::NotAllowed);
+        assert!(message.contains("which is on another machine"), "{message}");
+    }
+}
+
+#[test]
 fn a_main_file_without_imports_is_made_to_import_the_directory_of_drop_ins() {
     let plan = planned(&samples::plain(), &[CONTAINERD]);
     let main = "version = 3 # ours\r\nimports = ['C:\\Süd Knoten\\conf.d\\*.toml']\r\n";

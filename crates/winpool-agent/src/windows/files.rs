@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, ErrorKind, Write},
-    path::Path,
+    path::{Component, Path, Prefix},
     thread,
     time::Duration,
 };
@@ -42,9 +42,11 @@ pub(super) fn replace(path: &str, content: &[u8]) -> io::Result<()> {
     result
 }
 
-/// Writes a file to the disk and closes it.
+/// Creates a file, writes it to the disk and closes it. A file that is already there is not written to, because it keeps the
+/// owner and the access control list that somebody else gave it.
 fn write(path: &str, content: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    remove(path)?;
+    let mut file = File::create_new(path)?;
     file.write_all(content)?;
     file.sync_all()
 }
@@ -72,6 +74,26 @@ pub(super) fn list(directory: &str) -> io::Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
+}
+
+/// Whether the existing part of a path is on this machine: the system resolves drives and links to the path of a share.
+pub(super) fn is_local(path: &str) -> io::Result<bool> {
+    let mut error = io::Error::from(ErrorKind::NotFound);
+    for part in Path::new(path).ancestors().filter(|part| !part.as_os_str().is_empty()) {
+        match fs::canonicalize(part) {
+            Ok(resolved) => return Ok(!matches!(prefix(&resolved), Some(Prefix::UNC(..) | Prefix::VerbatimUNC(..)))),
+            Err(missing) if missing.kind() == ErrorKind::NotFound => error = missing,
+            Err(other) => return Err(other),
+        }
+    }
+    Err(error)
+}
+
+fn prefix(path: &Path) -> Option<Prefix<'_>> {
+    match path.components().next() {
+        Some(Component::Prefix(prefix)) => Some(prefix.kind()),
+        _ => None,
+    }
 }
 
 /// Repeats an operation on a file while another program keeps it open: kubelets and virus scanners do so for moments.

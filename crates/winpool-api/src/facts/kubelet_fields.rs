@@ -69,8 +69,8 @@ pub enum FieldType {
     Object(&'static [(&'static str, FieldType)]),
     /// A list of objects with these fields.
     Objects(&'static [(&'static str, FieldType)]),
-    /// An object whose fields are not checked, because they differ between minors.
-    AnyObject,
+    /// A number or a string.
+    Scalar,
 }
 
 /// The support of a field on Windows nodes.
@@ -86,6 +86,8 @@ pub enum FieldSupport {
     Managed(&'static str),
     /// winpool sets it to the only possible value, for this reason.
     Fixed(&'static str),
+    /// A profile must not set it, for this reason.
+    Refused(&'static str),
 }
 
 /// Whether the node agent writes a field. It runs as SYSTEM, and writes no field that changes who may access the kubelet
@@ -192,6 +194,10 @@ const fn fixed(agent: Agent, name: &'static str, since: u32, field_type: FieldTy
     Field { support: FieldSupport::Fixed(reason), ..supported(agent, name, since, field_type) }
 }
 
+const fn refused(agent: Agent, name: &'static str, since: u32, field_type: FieldType, reason: &'static str) -> Field {
+    Field { support: FieldSupport::Refused(reason), ..supported(agent, name, since, field_type) }
+}
+
 /// A non-negative 32-bit integer.
 const COUNT: FieldType = FieldType::Integer(0, i32::MAX as i64);
 const POSITIVE: FieldType = FieldType::Integer(1, i32::MAX as i64);
@@ -228,6 +234,19 @@ const TRACING: FieldType =
     FieldType::Object(&[("endpoint", FieldType::String), ("samplingRatePerMillion", FieldType::Integer(0, 1_000_000))]);
 const TAINTS: FieldType =
     FieldType::Objects(&[("key", FieldType::String), ("value", FieldType::String), ("effect", FieldType::String)]);
+/// LoggingConfiguration of kubernetes/component-base (`config/v1alpha1/types.go` at v0.22.17 and v0.23.17, `logs/api/v1/types.go`
+/// from 1.24 on), the fields of all minors.
+const LOGGING: FieldType = FieldType::Object(&[
+    ("format", FieldType::String),
+    ("flushFrequency", FieldType::Scalar),
+    ("verbosity", COUNT),
+    ("vmodule", FieldType::Objects(&[("filePattern", FieldType::String), ("verbosity", COUNT)])),
+    ("sanitization", FieldType::Bool),
+    ("options", FieldType::Object(&[("text", LOG_FORMAT), ("json", LOG_FORMAT)])),
+]);
+const LOG_FORMAT: FieldType =
+    FieldType::Object(&[("splitStream", FieldType::Bool), ("infoBufferSize", FieldType::Scalar)]);
+const STATIC_PODS: &str = "static pods run on the node without the API server, and could run as SYSTEM";
 const TLS_VERSIONS: FieldType = FieldType::Enum(&["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"]);
 const PULL_POLICIES: FieldType =
     FieldType::Enum(&["NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"]);
@@ -238,13 +257,13 @@ pub const FIELDS: &[Field] = &[
     fixed    (Refuses, "apiVersion",                                14, FieldType::String, "the value is always kubelet.config.k8s.io/v1beta1"),
     fixed    (Refuses, "kind",                                      14, FieldType::String, "the value is always KubeletConfiguration"),
     supported(Refuses, "enableServer",                              19, FieldType::Bool).flag("enable-server"),
-    supported(Refuses, "staticPodPath",                             14, FieldType::String).flag("pod-manifest-path"),
+    refused  (Refuses, "staticPodPath",                             14, FieldType::String, STATIC_PODS).flag("pod-manifest-path"),
     supported(Refuses, "podLogsDir",                                30, FieldType::Directory),
     supported(Writes,  "syncFrequency",                             14, FieldType::Duration).flag("sync-frequency").default(&[(20, Text("1m"))]),
     supported(Refuses, "fileCheckFrequency",                        14, FieldType::Duration).flag("file-check-frequency").default(&[(20, Text("20s"))]),
     supported(Refuses, "httpCheckFrequency",                        14, FieldType::Duration).flag("http-check-frequency").default(&[(20, Text("20s"))]),
-    supported(Refuses, "staticPodURL",                              14, FieldType::String).flag("manifest-url"),
-    supported(Refuses, "staticPodURLHeader",                        14, FieldType::StringListMap),
+    refused  (Refuses, "staticPodURL",                              14, FieldType::String, STATIC_PODS).flag("manifest-url"),
+    refused  (Refuses, "staticPodURLHeader",                        14, FieldType::StringListMap, STATIC_PODS),
     supported(Refuses, "address",                                   14, FieldType::String).flag("address"),
     supported(Refuses, "port",                                      14, PORT).flag("port"),
     supported(Refuses, "readOnlyPort",                              14, PORT_OR_OFF).flag("read-only-port"),
@@ -339,10 +358,10 @@ pub const FIELDS: &[Field] = &[
     fixed    (Writes,  "enforceNodeAllocatable",                    14, FieldType::Strings, "a Windows kubelet does not start with entries up to 1.30, and ignores them from 1.31 on"),
     no_effect(Refuses, "allowedUnsafeSysctls",                      16, FieldType::Strings, SYSCTLS),
     fatal    (Refuses, "defaultPodSysctls",                         37, FieldType::StringMap, "a Windows kubelet does not start with this field"),
-    supported(Refuses, "volumePluginDir",                           19, FieldType::String),
+    refused  (Refuses, "volumePluginDir",                           19, FieldType::String, "the kubelet runs the programs in it as SYSTEM"),
     supported(Refuses, "providerID",                                19, FieldType::String).flag("provider-id"),
     no_effect(Refuses, "kernelMemcgNotification",                   19, FieldType::Bool, CGROUPS),
-    supported(Writes,  "logging",                                   19, FieldType::AnyObject),
+    supported(Writes,  "logging",                                   19, LOGGING),
     supported(Refuses, "enableSystemLogHandler",                    19, FieldType::Bool).default(&[(20, Bool(true))]),
     gated    (Refuses, "enableSystemLogQuery",                      27, FieldType::Bool, "NodeLogQuery").default(&[(27, Bool(false))]),
     gated    (Writes,  "shutdownGracePeriod",                       20, FieldType::GracePeriod, SHUTDOWN).default(&[(20, Text("0s"))]),
@@ -360,7 +379,7 @@ pub const FIELDS: &[Field] = &[
     gated    (Refuses, "tracing",                                   25, TRACING, "KubeletTracing"),
     supported(Writes,  "localStorageCapacityIsolation",             25, FieldType::Bool).flag("local-storage-capacity-isolation").default(&[(25, Bool(true))]),
     fixed    (Refuses, "containerRuntimeEndpoint",                  27, FieldType::String, "the container runtime of the node determines it"),
-    supported(Refuses, "imageServiceEndpoint",                      27, FieldType::String),
+    refused  (Refuses, "imageServiceEndpoint",                      27, FieldType::String, "whoever answers there determines what containers run"),
     no_effect(Refuses, "failCgroupV1",                              31, FieldType::Bool, CGROUPS),
     fatal    (Refuses, "userNamespaces",                            33, FieldType::Object(&[("idsPerPod", COUNT)]), "a Windows kubelet does not start with this field"),
 ];

@@ -5,11 +5,15 @@ use std::collections::BTreeSet;
 use toml::{Table, Value};
 use winpool_api::{
     ContainerdSettings, RegistryMirror,
-    facts::containerd::CIMFS,
+    facts::{containerd::CIMFS, containerd_settings::SETTINGS},
     pattern::{DURATION, ENDPOINT, REGISTRY},
 };
 
-use super::problems::Problems;
+use super::{
+    paths::is_windows_path,
+    problems::Problems,
+    settings::{Unwritten, Writer, unwritten},
+};
 use crate::kubernetes::{
     duration,
     syntax::{http_address_problem, is_registry},
@@ -89,6 +93,9 @@ fn extra_config(text: &str, problems: &mut Problems) -> Table {
             problems.error(PATH, wrong, "remove version");
         }
         Ok(table) => {
+            for Unwritten { key, wrong, remedy } in unwritten(&table, SETTINGS, Writer::ExtraConfig) {
+                problems.error(PATH, format!("{key} {wrong}"), remedy);
+            }
             if selects_cimfs(&table) {
                 let wrong = "the snapshotter cimfs has stopped nodes with a blue screen (microsoft/hcsshim#2625)";
                 problems.warning(PATH, wrong, "remove it, and use the default snapshotter");
@@ -118,15 +125,6 @@ pub fn selects_cimfs(table: &Table) -> bool {
     table.iter().any(|(name, value)| selects(name, value))
 }
 
-/// A drive and a path without characters that Windows does not allow.
-pub(super) fn is_windows_path(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    let drive = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic());
-    let rooted = bytes.next() == Some(b':') && bytes.next().is_some_and(|byte| byte == b'\\' || byte == b'/');
-    let rest = text.get(2..).unwrap_or_default();
-    drive && rooted && text.len() <= 260 && !rest.contains(|c: char| c.is_control() || "<>:\"|?*".contains(c))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -143,6 +141,14 @@ mod tests {
         }]})
     }
 
+    fn extra(text: &str) -> Value {
+        json!({"extraConfig": text})
+    }
+
+    fn runtime(table: &str, text: &str) -> String {
+        format!("[plugins.'io.containerd.cri.v1.runtime'.{table}]\n{text}\n")
+    }
+
     #[test]
     fn each_error_is_reported_at_its_path() {
         let table = [
@@ -152,6 +158,35 @@ mod tests {
             (json!({"extraConfig": "a = "}), "spec.containerd.extraConfig", "not valid TOML: line 1"),
             (json!({"extraConfig": "a = 1\n[b\n"}), "spec.containerd.extraConfig", "not valid TOML: line 2"),
             (json!({"extraConfig": "version = 3\n"}), "spec.containerd.extraConfig", "winpool sets the version"),
+            (extra("imports = ['C:\\x']"), "spec.containerd.extraConfig", "imports is not a setting"),
+            (extra("[grpc]\naddress = 'x'"), "spec.containerd.extraConfig", "grpc is not a setting"),
+            (extra("root = 'D:\\x'"), "spec.containerd.extraConfig", "root is set by winpool"),
+            (
+                extra(&runtime("cni", "bin_dir = 'C:\\x'")),
+                "spec.containerd.extraConfig",
+                ".cni.bin_dir is set by winpool",
+            ),
+            (
+                extra(&runtime("cni", "bin_dirs = ['C:\\x']")),
+                "spec.containerd.extraConfig",
+                ".cni.bin_dirs is set by winpool",
+            ),
+            (
+                extra(&runtime("cni", "conf_dir = '\\\\server\\x'")),
+                "spec.containerd.extraConfig",
+                ".cni.conf_dir is set",
+            ),
+            (extra(&runtime("cni", "conf_template = 'C:\\x'")), "spec.containerd.extraConfig", "not a setting"),
+            (
+                extra(&runtime("containerd.runtimes.x", "pod_annotations = ['*']")),
+                "spec.containerd.extraConfig",
+                "must be a list with 'io.microsoft.virtualmachine.*' or",
+            ),
+            (
+                extra(&runtime("containerd.runtimes.x", "Runtime_Path = 'a'")),
+                "spec.containerd.extraConfig",
+                "not a setting",
+            ),
             (mirror("C:\\mirror.pem", true), "spec.containerd.registryMirrors[0].skipVerify", "no effect"),
         ];
         for (containerd, path, text) in table {

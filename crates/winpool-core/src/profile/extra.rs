@@ -9,11 +9,11 @@ use winpool_api::{
 };
 
 use super::{
-    containerd::is_windows_path,
     eviction::{signal, thresholds},
+    paths::{is_network_path, is_windows_path},
     problems::Problems,
 };
-use crate::kubernetes::duration;
+use crate::{Problem, kubernetes::duration};
 
 /// Checks the fields. Returns those that Windows supports, in the order of KubeletConfiguration.
 pub(super) fn check(written: &Map<String, Value>, problems: &mut Problems) -> Vec<(&'static Field, Value)> {
@@ -31,6 +31,9 @@ pub(super) fn check(written: &Map<String, Value>, problems: &mut Problems) -> Ve
             FieldSupport::Fatal(effect) => problems.error(path, effect, "remove it"),
             FieldSupport::Managed(setting) => {
                 problems.error(path, "winpool sets this field", format!("remove it, and set {setting}"));
+            }
+            FieldSupport::Refused(reason) => {
+                problems.error(path, format!("must not be set by a profile: {reason}"), "remove it");
             }
             FieldSupport::Fixed(reason) => {
                 problems.error(path, format!("winpool sets this field, because {reason}"), "remove it");
@@ -50,7 +53,18 @@ fn unknown(name: &str) -> String {
     }
 }
 
+/// The first problem with the type of a value, or with a network path in it.
+pub fn type_problem(path: &str, field_type: FieldType, value: &Value) -> Option<Problem> {
+    let mut problems = Problems::default();
+    check_type(path, field_type, value, &mut problems);
+    problems.errors.into_iter().next()
+}
+
 fn check_type(path: &str, field_type: FieldType, value: &Value, problems: &mut Problems) {
+    if value.as_str().is_some_and(is_network_path) {
+        let wrong = format!("{value} is a path on another machine, to which the node would authenticate");
+        return problems.error(path, wrong, "write a path with its drive, or remove it");
+    }
     match (field_type, value) {
         (FieldType::Thresholds, _) => signal_map(path, value, problems, |path, texts, problems| {
             thresholds(path, texts, problems);
@@ -77,7 +91,7 @@ fn is_of_type(field_type: FieldType, value: &Value) -> bool {
         FieldType::Bool => value.is_boolean(),
         FieldType::Number => value.is_number(),
         FieldType::String => value.is_string(),
-        FieldType::AnyObject => value.is_object(),
+        FieldType::Scalar => value.is_number() || value.is_string(),
         FieldType::Integer(min, max) => value.as_i64().is_some_and(|number| (min..=max).contains(&number)),
         FieldType::Enum(values) => value.as_str().is_some_and(|value| values.contains(&value)),
         FieldType::Duration => is_duration(&|_| true),
@@ -87,11 +101,11 @@ fn is_of_type(field_type: FieldType, value: &Value) -> bool {
         FieldType::GracePeriod => is_duration(&|length| length == 0 || length >= SECOND),
         FieldType::Directory => value.as_str().is_some_and(is_clean_directory),
         FieldType::ResolvConf => value.as_str().is_some_and(is_resolv_conf),
-        FieldType::Strings => is_list(value, Value::is_string),
+        FieldType::Strings => is_list(value, is_local_text),
         FieldType::Integers => is_list(value, Value::is_i64),
-        FieldType::StringMap => is_map(&Value::is_string),
+        FieldType::StringMap => is_map(&is_local_text),
         FieldType::BoolMap => is_map(&Value::is_boolean),
-        FieldType::StringListMap => is_map(&|list| is_list(list, Value::is_string)),
+        FieldType::StringListMap => is_map(&|list| is_list(list, is_local_text)),
         FieldType::Thresholds | FieldType::GracePeriods | FieldType::Object(_) | FieldType::Objects(_) => false,
     }
 }
@@ -228,7 +242,8 @@ fn expected(field_type: FieldType) -> String {
         FieldType::StringMap | FieldType::Thresholds | FieldType::GracePeriods => "a map of strings".to_owned(),
         FieldType::StringListMap => "a map of lists of strings".to_owned(),
         FieldType::BoolMap => "a map of booleans".to_owned(),
-        FieldType::Object(_) | FieldType::AnyObject => "an object".to_owned(),
+        FieldType::Scalar => "a number or a string".to_owned(),
+        FieldType::Object(_) => "an object".to_owned(),
         FieldType::Objects(_) => "a list of objects".to_owned(),
     }
 }
@@ -242,6 +257,11 @@ fn example(field_type: FieldType) -> String {
         FieldType::Enum(values) => format!("write {}", values.join(" or ")),
         field_type => format!("write {}", expected(field_type)),
     }
+}
+
+/// A string that is no network path.
+fn is_local_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !is_network_path(text))
 }
 
 /// Whether a text is a value of `resolvConf` on Windows. Whether the file exists, only its node knows.
@@ -293,6 +313,11 @@ mod tests {
             (json!({"maxPods": 50}), "spec.kubelet.extra.maxPods", "winpool sets"),
             (json!({"kind": "Pod"}), "spec.kubelet.extra.kind", "winpool sets"),
             (json!({"noSuchField": 1}), "spec.kubelet.extra.noSuchField", "no such field"),
+            (json!({"staticPodPath": "C:\\pods"}), "spec.kubelet.extra.staticPodPath", "must not be set by a profile"),
+            (json!({"staticPodURL": "https://a"}), "spec.kubelet.extra.staticPodURL", "must not be set by a profile"),
+            (json!({"volumePluginDir": "C:\\x"}), "spec.kubelet.extra.volumePluginDir", "as SYSTEM"),
+            (json!({"tlsCertFile": "//server/c"}), "spec.kubelet.extra.tlsCertFile", "on another machine"),
+            (json!({"logging": {"file": "C:\\x"}}), "spec.kubelet.extra.logging.file", "no such field"),
             (json!({"ClusterDNS": []}), "spec.kubelet.extra.ClusterDNS", "clusterDNS"),
         ];
         for (extra, path, text) in table {
@@ -334,7 +359,6 @@ mod tests {
             (json!({"clusterDNS": "10.0.0.10"}), "spec.kubelet.extra.clusterDNS"),
             (json!({"clusterDNS": [10]}), "spec.kubelet.extra.clusterDNS"),
             (json!({"tlsCurvePreferences": ["X25519"]}), "spec.kubelet.extra.tlsCurvePreferences"),
-            (json!({"staticPodURLHeader": {"a": "b"}}), "spec.kubelet.extra.staticPodURLHeader"),
             (json!({"cpuManagerPolicyOptions": {"a": true}}), "spec.kubelet.extra.cpuManagerPolicyOptions"),
             (json!({"memoryManagerPolicy": "Static"}), "spec.kubelet.extra.memoryManagerPolicy"),
             (

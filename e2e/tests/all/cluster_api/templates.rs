@@ -79,7 +79,7 @@ async fn the_template_for_the_next_minor_exists_before_the_machines_are_upgraded
 /// The spec of a profile with a file of this letter that is longer than 10,240 characters, because content with a delimiter of
 /// Jinja is encoded.
 pub fn large_files(letter: &str) -> Value {
-    let extra = format!("[plugins.\"io.example\"]\nname = \"{{{{ x }}}}{}\"\n", letter.repeat(7900));
+    let extra = format!("[timeouts]\n\"{{{{ x }}}}{}\" = \"5s\"\n", letter.repeat(7900));
     json!({"containerd": {"extraConfig": extra}})
 }
 
@@ -93,7 +93,7 @@ async fn large_files_are_in_a_secret_that_goes_with_its_template() {
     let (secrets, name) = (fixture.cluster.namespaced::<Secret>("default"), format!("{template}-files"));
     let data = secrets.get(&name).await.unwrap().data.unwrap();
     let content = STANDARD.decode(&data["Program-Files-containerd-conf.d-50-winpool.toml"].0).unwrap();
-    assert!(String::from_utf8(content).unwrap().contains("name = \"{{ x }}xxx"));
+    assert!(String::from_utf8(content).unwrap().contains("\"{{ x }}xxx"));
     let stored = fixture.machines.api("KubeadmConfigTemplate").get(&template).await.unwrap();
     let files = stored.data["spec"]["template"]["spec"]["files"].as_array().unwrap().clone();
     let secret = json!({"name": name, "key": "Program-Files-containerd-conf.d-50-winpool.toml"});

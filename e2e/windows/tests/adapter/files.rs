@@ -50,6 +50,27 @@ fn a_file_is_created_with_its_directories_and_replaced() {
     assert_eq!(Windows.list(text(path.parent().unwrap())).unwrap(), ["config.toml"], "no temporary file is left");
 }
 
+/// Its owner and access control list would otherwise be those that somebody else gave it.
+#[test]
+fn a_temporary_file_that_was_prepared_is_not_written_to() {
+    let (directory, path) = former();
+    let (prepared, link) = (format!("{path}.winpool-new"), directory.path().join("link"));
+    fs::write(&prepared, "prepared").unwrap();
+    fs::hard_link(&prepared, &link).unwrap();
+    Windows.replace(&path, b"new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::read(&link).unwrap(), b"prepared", "another file was created");
+}
+
+#[test]
+fn a_path_is_local_if_what_exists_of_it_is_on_a_drive_of_this_machine() {
+    let directory = TempDir::new().unwrap();
+    for path in [directory.path().to_owned(), directory.path().join("missing").join("file")] {
+        assert!(Windows.is_local(text(&path)).unwrap(), "{}", path.display());
+    }
+    assert!(Windows.is_local(r"Q:\missing").is_err(), "a drive that does not exist");
+}
+
 #[test]
 fn a_file_is_replaced_as_soon_as_others_close_it() {
     let (_directory, path) = former();

@@ -1,7 +1,7 @@
 //! The actions of the program.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io,
     path::Path,
 };
@@ -14,7 +14,8 @@ use tokio::{
 };
 use winpool_agent::{
     credentials,
-    cycle::{Cycle, Limits},
+    cycle::{Cycle, Limits, RestoreCause},
+    lock,
     run::{self, Options},
     uninstall,
     windows::Windows,
@@ -36,7 +37,7 @@ const KUBELET: &str = "https://127.0.0.1:10250";
 pub fn run(action: Action) -> Result<(), Failure> {
     match action {
         Action::Run(args) => runtime()?.block_on(agent(args)),
-        Action::Restore(RestoreArgs { service: true }) => Ok(windows_service::run(restore)?),
+        Action::Restore(RestoreArgs { service: true }) => Ok(windows_service::run(restore_at_start)?),
         Action::Restore(RestoreArgs { service: false }) => Ok(restore()?),
         Action::Uninstall(limits) => Ok(uninstall(limits.into())?),
     }
@@ -85,13 +86,18 @@ fn kubelet_config(config: &Config) -> Config {
 }
 
 /// Needs neither the network nor the API server.
-fn restore() -> io::Result<()> {
+fn restore_at_start() -> io::Result<()> {
     let _lock = lock()?;
-    Cycle::resume(&Windows, Limits::default())?.restore()
+    Cycle::resume(&Windows, Limits::default())?.restore(RestoreCause::Reboot)
+}
+
+fn restore() -> io::Result<()> {
+    let _lock = lock_by_hand()?;
+    Cycle::resume(&Windows, Limits::default())?.restore(RestoreCause::ByHand)
 }
 
 fn uninstall(limits: Limits) -> io::Result<()> {
-    let lock = lock()?;
+    let lock = lock_by_hand()?;
     uninstall::uninstall(&Windows, limits)?;
     drop(lock);
     for directory in DIRECTORIES {
@@ -103,11 +109,26 @@ fn uninstall(limits: Limits) -> io::Result<()> {
     Ok(())
 }
 
+/// Waits for the lock: the agent for another one that ends, the restore after a reboot for an agent that has just started.
 fn lock() -> io::Result<File> {
-    fs::create_dir_all(Path::new(LOCK).parent().unwrap_or(Path::new("")))?;
-    let file = File::create(LOCK)?;
+    let file = lock_file()?;
     file.lock()?;
     Ok(file)
+}
+
+/// Does not wait for the lock, because the agent holds it as long as it runs.
+fn lock_by_hand() -> io::Result<File> {
+    let file = lock_file()?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(lock::held(&Windows, LOCK, std::process::id())),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn lock_file() -> io::Result<File> {
+    fs::create_dir_all(Path::new(LOCK).parent().unwrap_or(Path::new("")))?;
+    File::create(LOCK)
 }
 
 impl From<LimitArgs> for Limits {

@@ -268,8 +268,8 @@ fn both_versions_have_the_same_content() {
 
 #[test]
 fn large_files_are_in_the_secret() {
-    let settings: Vec<String> = (0..600).map(|number| format!("\"key{number}\" = \"{}\"", "x".repeat(20))).collect();
-    let extra = format!("[plugins.\"io.example\"]\n{}\n", settings.join("\n"));
+    let settings: Vec<String> = (0..600).map(|number| format!("\"key{number}{}\" = \"5s\"", "x".repeat(20))).collect();
+    let extra = format!("[timeouts]\n{}\n", settings.join("\n"));
     let template = rendered(json!({"containerd": {"extraConfig": extra}}), 36, (2, 2), None).unwrap();
     let spec = template.spec(ApiVersion::V1Beta2, "web-1234");
     let reference =

@@ -1,0 +1,22 @@
+//! The fields of KubeProxyConfiguration that winpool writes on Windows. All others are refused: `clientConnection` names the
+//! credentials, `bindAddress`, `healthzBindAddress` and `metricsBindAddress` are endpoints.
+//!
+//! Source: kubernetes/kube-proxy, `config/v1alpha1/types.go` (1.14 to v0.37.0-beta.0).
+
+use super::kubelet_fields::FieldType;
+
+/// The names and types.
+pub const FIELDS: &[(&str, FieldType)] = &[
+    ("mode", FieldType::Enum(&["kernelspace"])),
+    ("featureGates", FieldType::BoolMap),
+    (
+        "winkernel",
+        FieldType::Object(&[
+            ("networkName", FieldType::String),
+            ("sourceVip", FieldType::String),
+            ("enableDSR", FieldType::Bool),
+            ("rootHnsEndpointName", FieldType::String),
+            ("forwardHealthCheckVip", FieldType::Bool),
+        ]),
+    ),
+];
