@@ -28,7 +28,7 @@ pub enum Missing {
     Pods,
     /// The PersistentVolumes of the claims of pods.
     Volumes,
-    /// Something that winpool never reads, as in `if …`.
+    /// Something that winpool never reads, as in `depends on …`.
     Unread(&'static str),
 }
 
