@@ -21,7 +21,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long upstream lint crds manifests facts bench image release windows packages windows-packages release-packages
+.PHONY: help run test test-long upstream lint crds manifests facts bench image agent-image release windows packages windows-packages release-packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ bench: packages ## benchmarks of speed and memory
 image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }
 	$(ENGINE) build -f Containerfile -t $(IMAGE) .
+
+agent-image: windows ## the agent's image for HostProcess containers, as OCI archive in dist/ with its digest; needs no container engine
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(CARGO) run --quiet -p release -- agent-image \
+	  --agent $(TARGET)/$(WINDOWS)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/winpool-agent.exe --out dist
 
 release: release-packages ## all files of a release in dist/, for an image in REPOSITORY
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} CARGO=$(CARGO) TARGET=$(abspath $(TARGET)) \

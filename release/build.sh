@@ -31,12 +31,17 @@ build aarch64-unknown-linux-musl "" winpool
 # Otherwise the header of a Windows program has the time at which it was linked.
 build x86_64-pc-windows-gnu "-C link-arg=-Wl,--no-insert-timestamp" winpool winpool-agent
 
-# The bill of materials of the program for Linux, which the tool writes beside each Cargo.toml of the workspace.
+# The bills of materials of the operator for Linux and the agent, which the tool writes beside each Cargo.toml of the workspace.
 "$cargo" install --quiet --locked --root "$target/tools" cargo-cyclonedx@0.5.9
-PATH=$target/tools/bin:$PATH "$cargo" cyclonedx --quiet --format json --target x86_64-unknown-linux-musl --no-build-deps \
-  --spec-version 1.5 --override-filename sbom.cdx
-sed "s#file://$PWD#file:///winpool#" sbom.cdx.json >"$target/sbom.cdx.json"
-rm -f sbom.cdx.json ./*/sbom.cdx.json ./*/*/sbom.cdx.json
+bill_of_materials() {
+  local triple=$1 folder=$2 out=$3
+  PATH=$target/tools/bin:$PATH "$cargo" cyclonedx --quiet --format json --target "$triple" --no-build-deps \
+    --spec-version 1.5 --override-filename sbom.cdx
+  sed "s#file://$PWD#file:///winpool#" "$folder/sbom.cdx.json" >"$out"
+  rm -f sbom.cdx.json ./*/sbom.cdx.json ./*/*/sbom.cdx.json
+}
+bill_of_materials x86_64-unknown-linux-musl . "$target/sbom.cdx.json"
+bill_of_materials x86_64-pc-windows-gnu crates/winpool-agent "$target/agent-sbom.cdx.json"
 
 rm -rf dist
 "$cargo" run --quiet -p release -- all \
@@ -47,4 +52,5 @@ rm -rf dist
   --agent "$target/x86_64-pc-windows-gnu/release/winpool-agent.exe" \
   --certificates /etc/ssl/certs/ca-certificates.crt \
   --sbom "$target/sbom.cdx.json" \
+  --agent-sbom "$target/agent-sbom.cdx.json" \
   --out dist

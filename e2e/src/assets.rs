@@ -120,13 +120,25 @@ pub fn wine() -> Result<PathBuf> {
     filled_by("wine.sh", &[], &folder, "bin/wine64").map(|_| folder)
 }
 
-/// Several versions of `containerd` (for `containerd config dump`; no daemon is started): 1.6, 1.7, and 2.1 or later.
+/// Several versions of `containerd`: 1.6, 1.7, and 2.1 or later.
 ///
 /// # Errors
 /// When fetching one fails.
 pub fn containerds() -> Result<[PathBuf; 3]> {
+    of_each_release("containerd")
+}
+
+/// `ctr` of the same versions as [`containerds`].
+///
+/// # Errors
+/// When fetching one fails.
+pub fn ctrs() -> Result<[PathBuf; 3]> {
+    of_each_release("ctr")
+}
+
+fn of_each_release(program: &str) -> Result<[PathBuf; 3]> {
     let [bookworm, trixie, forky] =
-        ["containerd-bookworm", "containerd-trixie", "containerd-forky"].map(program_of_debian);
+        ["bookworm", "trixie", "forky"].map(|release| program_of_debian(&format!("{program}-{release}")));
     Ok([bookworm?, trixie?, forky?])
 }
 

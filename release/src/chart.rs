@@ -16,10 +16,11 @@ pub const CHART: &str = "charts/winpool";
 pub const COPIES: &str = "files";
 
 /// The files of the chart in the repository at `root` that follow from others, by their paths in the chart: the manifests of every
-/// folder in `config` with a kustomization, the CRDs, and `values.yaml`, with `repository` as the default of `image.repository`.
+/// folder in `config` with a kustomization, the CRDs, and `values.yaml`, with `repository` as the default of `image.repository`, and
+/// `repository` with the suffix `-agent` as that of `agent.image.repository`.
 ///
 /// # Errors
-/// When a file cannot be read, or `values.yaml` has no `repository`.
+/// When a file cannot be read, or `values.yaml` lacks one of these.
 pub fn generated(root: &Path, repository: &str) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     for folder in kustomizations(&root.join("config"))?.into_iter().chain([root.join("crds")]) {
@@ -33,7 +34,7 @@ pub fn generated(root: &Path, repository: &str) -> Result<BTreeMap<PathBuf, Stri
     Ok(files)
 }
 
-/// The package of the chart, with `repository` as the default of `image.repository`.
+/// The package of the chart, with the names of the images as in [`generated`].
 ///
 /// # Errors
 /// As [`generated`].
@@ -79,8 +80,15 @@ fn read(file: &Path) -> Result<String> {
 }
 
 fn with_repository(values: &str, repository: &str) -> Result<String> {
-    let is_repository = |line: &&str| line.starts_with("  repository: ");
-    ensure!(values.lines().filter(is_repository).count() == 1, "values.yaml has not one image.repository");
-    let line = |line| if is_repository(&line) { format!("  repository: {repository}\n") } else { format!("{line}\n") };
+    // The indentation tells the operator's image from that of the agent.
+    let names = [("  repository: ", repository.to_owned()), ("    repository: ", format!("{repository}-agent"))];
+    for (key, _) in &names {
+        let count = values.lines().filter(|line| line.starts_with(key)).count();
+        ensure!(count == 1, "values.yaml has not one line `{key}`");
+    }
+    let line = |line: &str| match names.iter().find(|(key, _)| line.starts_with(key)) {
+        Some((key, name)) => format!("{key}{name}\n"),
+        None => format!("{line}\n"),
+    };
     Ok(values.lines().map(line).collect())
 }

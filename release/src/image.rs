@@ -1,14 +1,21 @@
-//! The container image, as an archive of an OCI image layout.
+//! The container images of operator and agent, each as an archive of an OCI image layout. An image has one layer.
 //!
-//! `index.json` refers to one image index with an image for each platform, as registries have it. An image has one layer:
-//! the program and the trusted certificates, as in `Containerfile`.
+//! For the operator, `index.json` refers to one image index with an image for each platform, as registries have it. The image
+//! contains the program and the trusted certificates, as in `Containerfile`.
+//!
+//! For the agent, `index.json` refers to the image itself, without platform data, and the configuration has no `os.version`: the
+//! image is for HostProcess containers, which run on every Windows, but containerd selects an entry of an image index for Windows
+//! by its `os.version` (containerd/containerd issue 7431; from pull requests 8101 and 8106, of February 2023, on also one without
+//! it). The layer is as that of microsoft/windows-host-process-containers-base-image (commit d7c1101d, 2025-12-10): `Files` is the
+//! root of the volume, and has the five registry hives of a base layer, which Windows Server 2025 reads when it unpacks the image.
+//! hcsshim (`internal/jobcontainers/jobcontainer.go`) adds the root of the volume to the `PATH`, so that the program needs no folder.
 
 use std::collections::HashMap;
 
 use anyhow::Result;
 use jiff::Timestamp;
 use oci_spec::image::{
-    Arch, ConfigBuilder, Descriptor, DescriptorBuilder, ImageConfigurationBuilder, ImageIndexBuilder,
+    Arch, ConfigBuilder, Descriptor, DescriptorBuilder, ImageConfigurationBuilder, ImageIndex, ImageIndexBuilder,
     ImageManifestBuilder, MediaType, Os, PlatformBuilder, RootFsBuilder, Sha256Digest,
 };
 use serde::Serialize;
@@ -22,7 +29,17 @@ use crate::{
 const USER: &str = "65532:65532";
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 
-/// What an image is made of.
+/// The program of the agent, in the root of its image.
+const AGENT: &str = "winpool-agent.exe";
+/// The folder of the registry hives in a layer for Windows.
+const HIVES_FOLDER: &str = "Files/Windows/System32/config";
+/// The hives that Windows expects in a base layer.
+const HIVES: [&str; 5] = ["DEFAULT", "SAM", "SECURITY", "SOFTWARE", "SYSTEM"];
+/// A registry hive with an empty key: the one in `New-HostProcessBaseImage.ps1` of the repository above, whose images are in the
+/// public domain (CC0).
+const EMPTY_HIVE: &[u8] = include_bytes!("empty.hive");
+
+/// What the image of the operator is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     /// The version, which becomes the name of the image in the layout.
@@ -35,57 +52,128 @@ pub struct Image<'a> {
     pub programs: &'a [(Arch, &'a [u8])],
 }
 
+/// What the image of the agent is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentImage<'a> {
+    /// The version, which becomes the name of the image in the layout.
+    pub version: &'a str,
+    /// The time of the release, in seconds since 1970.
+    pub time: u64,
+    /// The program for Windows on amd64.
+    pub program: &'a [u8],
+}
+
+/// An image in an archive, which `skopeo`, `podman` and `ctr` read.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    /// The archive.
+    pub bytes: Vec<u8>,
+    /// The digest by which a registry has the image: `sha256:…`.
+    pub digest: String,
+}
+
 impl Image<'_> {
-    /// The archive: `skopeo`, `podman` and `ctr` read it.
+    /// The archive.
     ///
     /// # Errors
     /// When a part exceeds the bounds of its format.
-    pub fn archive(&self) -> Result<Vec<u8>> {
+    pub fn archive(&self) -> Result<Archive> {
         let mut blobs = Blobs::default();
         let images = self
             .programs
             .iter()
-            .map(|(arch, program)| self.image(&mut blobs, arch.clone(), program))
+            .map(|(arch, program)| {
+                let mut manifest = self.part(arch.clone(), program).write(&mut blobs)?;
+                manifest
+                    .set_platform(Some(PlatformBuilder::default().architecture(arch.clone()).os(Os::Linux).build()?));
+                Ok(manifest)
+            })
             .collect::<Result<Vec<_>>>()?;
-        let index = ImageIndexBuilder::default()
-            .schema_version(2u32)
-            .media_type(MediaType::ImageIndex)
-            .manifests(images)
-            .build()?;
-        let mut index = blobs.add_json(MediaType::ImageIndex, &index)?;
-        let name = ("org.opencontainers.image.ref.name".to_owned(), self.version.to_owned());
-        index.set_annotations(Some(HashMap::from([name])));
-        let layout = ImageIndexBuilder::default()
-            .schema_version(2u32)
-            .media_type(MediaType::ImageIndex)
-            .manifests(vec![index])
-            .build()?;
-        let mut entries = vec![
-            Entry::file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#),
-            Entry::file("index.json", 0o644, sorted_json(&layout)?),
-            Entry::directory("blobs"),
-            Entry::directory("blobs/sha256"),
-        ];
-        entries.extend(blobs.0);
-        tar(&entries, self.time)
+        let index = index_of(images)?;
+        let index = blobs.add_json(MediaType::ImageIndex, &index)?;
+        blobs.archive(index, self.version, self.time)
     }
 
-    fn image(&self, blobs: &mut Blobs, arch: Arch, program: &[u8]) -> Result<Descriptor> {
+    fn part(&self, arch: Arch, program: &[u8]) -> Part<'_> {
         let directories = ["etc", "etc/ssl", "etc/ssl/certs"].map(Entry::directory);
         let files = [Entry::file(CERTIFICATES, 0o644, self.certificates), Entry::file("winpool", 0o755, program)];
-        let layer = tar(&[&directories[..], &files[..]].concat(), self.time)?;
-        let config = ConfigBuilder::default()
-            .user(USER)
-            .entrypoint(vec!["/winpool".to_owned()])
+        Part {
+            title: "winpool",
+            version: self.version,
+            time: self.time,
+            os: Os::Linux,
+            arch,
+            user: Some(USER),
+            entrypoint: "/winpool",
+            entries: [&directories[..], &files[..]].concat(),
+        }
+    }
+}
+
+impl AgentImage<'_> {
+    /// The name of the archive among the files of a release.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        format!("winpool-agent-{}-image.tar", self.version)
+    }
+
+    /// The archive.
+    ///
+    /// # Errors
+    /// When a part exceeds the bounds of its format.
+    pub fn archive(&self) -> Result<Archive> {
+        let mut blobs = Blobs::default();
+        let directories = ["Files", "Files/Windows", "Files/Windows/System32", HIVES_FOLDER].map(Entry::directory);
+        let hives = HIVES.map(|name| Entry::file(format!("{HIVES_FOLDER}/{name}"), 0o644, EMPTY_HIVE));
+        let program = Entry::file(format!("Files/{AGENT}"), 0o755, self.program);
+        let part = Part {
+            title: "winpool-agent",
+            version: self.version,
+            time: self.time,
+            os: Os::Windows,
+            arch: Arch::Amd64,
+            // The pod names it.
+            user: None,
+            entrypoint: AGENT,
+            entries: [&directories[..], &hives[..], &[program]].concat(),
+        };
+        let manifest = part.write(&mut blobs)?;
+        blobs.archive(manifest, self.version, self.time)
+    }
+}
+
+/// An image for one platform.
+struct Part<'a> {
+    title: &'static str,
+    version: &'a str,
+    /// In seconds since 1970.
+    time: u64,
+    os: Os,
+    arch: Arch,
+    user: Option<&'static str>,
+    entrypoint: &'static str,
+    /// The content of the layer.
+    entries: Vec<Entry>,
+}
+
+impl Part<'_> {
+    /// Adds layer, configuration and manifest, and describes the manifest.
+    fn write(self, blobs: &mut Blobs) -> Result<Descriptor> {
+        let layer = tar(&self.entries, self.time)?;
+        let labels = [("title", self.title), ("version", self.version), ("licenses", "Apache-2.0")];
+        let labels = labels.map(|(key, value)| (format!("org.opencontainers.image.{key}"), value.to_owned()));
+        let mut config = ConfigBuilder::default()
+            .entrypoint(vec![self.entrypoint.to_owned()])
             .cmd(vec!["run".to_owned()])
-            .labels(self.labels())
+            .labels(HashMap::from(labels))
             .build()?;
+        config.set_user(self.user.map(str::to_owned));
         let files =
             RootFsBuilder::default().typ("layers").diff_ids(vec![format!("sha256:{}", sha256(&layer))]).build()?;
         let configuration = ImageConfigurationBuilder::default()
             .created(Timestamp::from_second(i64::try_from(self.time)?)?.to_string())
-            .architecture(arch.clone())
-            .os(Os::Linux)
+            .architecture(self.arch)
+            .os(self.os)
             .config(config)
             .rootfs(files)
             .build()?;
@@ -97,15 +185,16 @@ impl Image<'_> {
             .config(configuration)
             .layers(vec![layer])
             .build()?;
-        let mut manifest = blobs.add_json(MediaType::ImageManifest, &manifest)?;
-        manifest.set_platform(Some(PlatformBuilder::default().architecture(arch).os(Os::Linux).build()?));
-        Ok(manifest)
+        blobs.add_json(MediaType::ImageManifest, &manifest)
     }
+}
 
-    fn labels(&self) -> HashMap<String, String> {
-        let labels = [("title", "winpool"), ("version", self.version), ("licenses", "Apache-2.0")];
-        labels.map(|(key, value)| (format!("org.opencontainers.image.{key}"), value.to_owned())).into()
-    }
+fn index_of(manifests: Vec<Descriptor>) -> Result<ImageIndex> {
+    Ok(ImageIndexBuilder::default()
+        .schema_version(2u32)
+        .media_type(MediaType::ImageIndex)
+        .manifests(manifests)
+        .build()?)
 }
 
 /// The files in `blobs/sha256`.
@@ -124,6 +213,21 @@ impl Blobs {
         Ok(descriptor)
     }
 
+    /// The archive of a layout with one image, or one index of images, under this name.
+    fn archive(self, mut image: Descriptor, name: &str, time: u64) -> Result<Archive> {
+        let digest = image.digest().to_string();
+        let name = ("org.opencontainers.image.ref.name".to_owned(), name.to_owned());
+        image.set_annotations(Some(HashMap::from([name])));
+        let mut entries = vec![
+            Entry::file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#),
+            Entry::file("index.json", 0o644, sorted_json(&index_of(vec![image])?)?),
+            Entry::directory("blobs"),
+            Entry::directory("blobs/sha256"),
+        ];
+        entries.extend(self.0);
+        Ok(Archive { bytes: tar(&entries, time)?, digest })
+    }
+
     fn add_json(&mut self, media_type: MediaType, value: &impl Serialize) -> Result<Descriptor> {
         self.add(media_type, sorted_json(value)?)
     }
@@ -132,76 +236,4 @@ impl Blobs {
 /// JSON with sorted keys: maps of the types have no order.
 fn sorted_json(value: &impl Serialize) -> Result<Vec<u8>> {
     Ok(serde_json::to_vec(&serde_json::to_value(value)?)?)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::{collections::BTreeMap, io::Read};
-
-    use flate2::read::GzDecoder;
-    use oci_spec::image::{ImageConfiguration, ImageIndex, ImageManifest};
-
-    use super::*;
-
-    const PROGRAMS: [(Arch, &[u8]); 2] = [(Arch::Amd64, b"program for amd64"), (Arch::ARM64, b"program for arm64")];
-
-    fn archive() -> Vec<u8> {
-        Image { version: "1.2.3", time: 1_700_000_000, certificates: b"certificates", programs: &PROGRAMS }
-            .archive()
-            .unwrap()
-    }
-
-    /// The files of a tar archive.
-    fn files(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
-        let mut archive = tar::Archive::new(archive);
-        let read = |entry: std::io::Result<tar::Entry<&[u8]>>| {
-            let mut entry = entry.unwrap();
-            assert_eq!((entry.header().uid().unwrap(), entry.header().mtime().unwrap()), (0, 1_700_000_000));
-            let mut content = Vec::new();
-            entry.read_to_end(&mut content).unwrap();
-            (entry.path().unwrap().display().to_string(), content)
-        };
-        archive.entries().unwrap().map(read).collect()
-    }
-
-    /// The blob that a descriptor refers to.
-    fn blob<'f>(files: &'f BTreeMap<String, Vec<u8>>, descriptor: &Descriptor) -> &'f [u8] {
-        let bytes = &files[&format!("blobs/sha256/{}", descriptor.digest().digest())];
-        assert_eq!(sha256(bytes), descriptor.digest().digest());
-        assert_eq!(bytes.len() as u64, descriptor.size());
-        bytes
-    }
-
-    #[test]
-    fn the_layout_has_an_image_for_each_platform_that_runs_the_program_without_root() {
-        let files = files(&archive());
-        let layout: ImageIndex = serde_json::from_slice(&files["index.json"]).unwrap();
-        let [index] = &layout.manifests()[..] else { panic!("one index") };
-        assert_eq!(index.annotations().as_ref().unwrap()["org.opencontainers.image.ref.name"], "1.2.3");
-        let index: ImageIndex = serde_json::from_slice(blob(&files, index)).unwrap();
-        assert_eq!(index.manifests().len(), 2);
-        for (manifest, (arch, program)) in index.manifests().iter().zip(PROGRAMS) {
-            assert_eq!(manifest.platform().as_ref().unwrap().architecture(), &arch);
-            let manifest: ImageManifest = serde_json::from_slice(blob(&files, manifest)).unwrap();
-            let configuration: ImageConfiguration = serde_json::from_slice(blob(&files, manifest.config())).unwrap();
-            assert_eq!(configuration.architecture(), &arch);
-            let config = configuration.config().as_ref().unwrap();
-            assert_eq!(config.user().as_deref(), Some("65532:65532"));
-            assert_eq!(config.entrypoint().as_deref(), Some(&["/winpool".to_owned()][..]));
-            let mut layer = Vec::new();
-            GzDecoder::new(blob(&files, &manifest.layers()[0])).read_to_end(&mut layer).unwrap();
-            assert_eq!(configuration.rootfs().diff_ids(), &[format!("sha256:{}", sha256(&layer))]);
-            let contents = super::tests::files(&layer);
-            assert_eq!(
-                (contents["winpool"].as_slice(), contents[CERTIFICATES].as_slice()),
-                (program, &b"certificates"[..])
-            );
-        }
-    }
-
-    #[test]
-    fn the_same_programs_give_the_same_bytes() {
-        assert_eq!(sha256(&archive()), sha256(&archive()));
-    }
 }

@@ -8,15 +8,36 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Parser;
 use oci_spec::image::Arch;
-use release::{chart, checksums::sha256_sums, generated, image::Image, manifest::install_yaml};
+use release::{
+    chart,
+    checksums::sha256_sums,
+    generated,
+    image::{AgentImage, Image},
+    manifest::install_yaml,
+};
 
 /// Write install.yaml, the chart, and the files of a release
 #[derive(Parser)]
 enum Command {
     /// Write the files of the repository that follow from config/ and crds/
     Manifests,
+    /// Write the image of the agent, and print its digest
+    AgentImage(AgentImageArgs),
     /// Write all files of a release
     All(All),
+}
+
+#[derive(clap::Args)]
+struct AgentImageArgs {
+    /// The agent for Windows on amd64
+    #[arg(long)]
+    agent: PathBuf,
+    /// The time of the release, in seconds since 1970
+    #[arg(long, env = "SOURCE_DATE_EPOCH")]
+    time: u64,
+    /// The folder to write to
+    #[arg(long)]
+    out: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -42,9 +63,12 @@ struct All {
     /// The trusted certificates of the image, in the PEM format
     #[arg(long)]
     certificates: PathBuf,
-    /// The software bill of materials
+    /// The software bill of materials of the operator
     #[arg(long)]
     sbom: PathBuf,
+    /// The software bill of materials of the agent
+    #[arg(long)]
+    agent_sbom: PathBuf,
     /// The folder to write to
     #[arg(long)]
     out: PathBuf,
@@ -54,37 +78,59 @@ fn main() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     match Command::parse() {
         Command::Manifests => generated::write(&root)?,
+        Command::AgentImage(args) => write_agent_image(&args)?,
         Command::All(all) => write_all(&root, &all)?,
     }
     Ok(())
 }
 
-fn write_all(root: &Path, all: &All) -> Result<()> {
-    let version = env!("CARGO_PKG_VERSION");
-    let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
-    let (amd64, arm64) = (read(&all.linux_amd64)?, read(&all.linux_arm64)?);
-    let image = Image {
-        version,
-        time: all.time,
-        certificates: &read(&all.certificates)?,
-        programs: &[(Arch::Amd64, &amd64), (Arch::ARM64, &arm64)],
-    };
-    let mut files = vec![
-        ("install.yaml".to_owned(), install_yaml(root, Some(&all.repository))?.into_bytes()),
-        (format!("winpool-{version}.tgz"), chart::package(root, &all.repository, all.time)?),
-        (format!("winpool-{version}-image.tar"), image.archive()?),
-        (format!("winpool-{version}.cdx.json"), read(&all.sbom)?),
-        (format!("winpool-{version}-linux-amd64"), amd64),
-        (format!("winpool-{version}-linux-arm64"), arm64),
-        (format!("winpool-{version}-windows-amd64.exe"), read(&all.windows_amd64)?),
-        (format!("winpool-agent-{version}-windows-amd64.exe"), read(&all.agent)?),
-    ];
-    files.push(("SHA256SUMS".to_owned(), sha256_sums(&files).into_bytes()));
-    fs::create_dir_all(&all.out)?;
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| path.display().to_string())
+}
+
+/// Writes files to a folder, which is created, and prints their paths.
+fn write_files(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<()> {
+    fs::create_dir_all(folder)?;
     for (name, content) in files {
-        let path = all.out.join(name);
+        let path = folder.join(name);
         fs::write(&path, content).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
     }
     Ok(())
+}
+
+fn write_agent_image(args: &AgentImageArgs) -> Result<()> {
+    let program = read(&args.agent)?;
+    let image = AgentImage { version: VERSION, time: args.time, program: &program };
+    let archive = image.archive()?;
+    write_files(&args.out, vec![(image.file_name(), archive.bytes)])?;
+    println!("{}", archive.digest);
+    Ok(())
+}
+
+fn write_all(root: &Path, all: &All) -> Result<()> {
+    let (amd64, arm64, agent) = (read(&all.linux_amd64)?, read(&all.linux_arm64)?, read(&all.agent)?);
+    let image = Image {
+        version: VERSION,
+        time: all.time,
+        certificates: &read(&all.certificates)?,
+        programs: &[(Arch::Amd64, &amd64), (Arch::ARM64, &arm64)],
+    };
+    let agent_image = AgentImage { version: VERSION, time: all.time, program: &agent };
+    let mut files = vec![
+        ("install.yaml".to_owned(), install_yaml(root, Some(&all.repository))?.into_bytes()),
+        (format!("winpool-{VERSION}.tgz"), chart::package(root, &all.repository, all.time)?),
+        (format!("winpool-{VERSION}-image.tar"), image.archive()?.bytes),
+        (agent_image.file_name(), agent_image.archive()?.bytes),
+        (format!("winpool-{VERSION}.cdx.json"), read(&all.sbom)?),
+        (format!("winpool-agent-{VERSION}.cdx.json"), read(&all.agent_sbom)?),
+        (format!("winpool-{VERSION}-linux-amd64"), amd64),
+        (format!("winpool-{VERSION}-linux-arm64"), arm64),
+        (format!("winpool-{VERSION}-windows-amd64.exe"), read(&all.windows_amd64)?),
+        (format!("winpool-agent-{VERSION}-windows-amd64.exe"), agent),
+    ];
+    files.push(("SHA256SUMS".to_owned(), sha256_sums(&files).into_bytes()));
+    write_files(&all.out, files)
 }

@@ -90,11 +90,14 @@ fn the_objects_that_the_removal_of_the_operator_deletes_have_its_label_and_other
 }
 
 #[test]
-fn the_image_has_the_version_of_the_program() {
-    let kustomization = &documents(&folder("config/default/kustomization.yaml"))[0];
-    let image =
-        json!([{"name": "winpool", "newName": "registry.example/winpool", "newTag": env!("CARGO_PKG_VERSION")}]);
-    assert_eq!(kustomization["images"], image);
+fn the_images_have_the_version_of_the_program_and_the_agents_name_follows_from_the_operators() {
+    let images = |name: &str| documents(&folder(name).join("kustomization.yaml"))[0]["images"].clone();
+    for (folder, name) in [("config/default", "winpool"), ("config/agent", "winpool-agent")] {
+        let expected = json!([
+            {"name": name, "newName": format!("registry.example/{name}"), "newTag": env!("CARGO_PKG_VERSION")}
+        ]);
+        assert_eq!(images(folder), expected);
+    }
     assert_eq!(pods()[0]["containers"][0]["image"], "winpool");
 }
 
@@ -413,7 +416,7 @@ fn each_role_of_the_overlay_is_bound_to_the_account_that_it_is_for() {
 }
 
 #[test]
-fn an_agent_runs_as_system_on_every_windows_node_from_an_image_named_by_digest() {
+fn an_agent_runs_as_system_on_every_windows_node() {
     let [daemon_set] = &of_agents("DaemonSet")[..] else { panic!("one DaemonSet") };
     let spec = &daemon_set["spec"];
     let pod = &spec["template"]["spec"];
@@ -426,8 +429,7 @@ fn an_agent_runs_as_system_on_every_windows_node_from_an_image_named_by_digest()
     let options = json!({"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"});
     assert_eq!(pod["securityContext"], json!({"windowsOptions": options}));
     let [container] = &pod["containers"].as_array().unwrap()[..] else { panic!("one container") };
-    let (_, digest) = container["image"].as_str().unwrap().split_once("@sha256:").expect("an image named by digest");
-    assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
+    assert_eq!(container["image"], "winpool-agent");
     assert_eq!((&container["command"], &container["args"]), (&json!(["winpool-agent.exe"]), &json!(["run"])));
     let node_name = json!([{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]);
     assert_eq!(container["env"], node_name);

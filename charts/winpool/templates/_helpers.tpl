@@ -10,9 +10,10 @@
 {{- end }}
 {{- end }}
 
+{{/* The reference of an image: dict "image" values "version" the tag by default */}}
 {{- define "winpool.image" -}}
-{{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- with .image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.version }}{{ end }}
 {{- end -}}
 {{- end }}
 

@@ -9,6 +9,7 @@ pub mod containerd;
 pub mod containerd_settings;
 pub mod eviction;
 pub mod feature_gates;
+pub mod host_process;
 pub mod known_issues;
 pub mod kube_proxy_fields;
 pub mod kubelet_fields;
@@ -94,6 +95,8 @@ pub const TABLES: &[Table] = &[
         &["kubernetes/kubernetes"]),
     table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Program,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
+    table("host_process", date(2026, 11, 26), host_process::MOUNTS.len(), NO_MINOR, Hand,
+        &["kubernetes/enhancements", "kubernetes/website", "microsoft/hcsshim"]),
     table("known_issues", date(2026, 8, 22), known_issues::KNOWN_ISSUES.len(), 37, Hand,
         &["kubernetes/kubernetes", "containerd/containerd", "microsoft/hcsshim", "golang/vulndb", "kubernetes/website", "projectcalico/calico"]),
     table("kube_proxy_fields", date(2026, 8, 22), kube_proxy_fields::FIELDS.len(), 37, Hand,

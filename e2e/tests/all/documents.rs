@@ -35,6 +35,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("make ", "builds: the workflows run these targets"),
     ("WINPOOL_BINARY=", "runs these tests"),
     ("cd dist && sha256sum ", "needs the files of a release, which release/build.sh verifies"),
+    ("ctr ", "needs containerd and a registry; installation::images runs these commands"),
     ("podman ", "needs a container engine and a registry"),
     ("skopeo ", "needs skopeo and a registry"),
     ("mkdir -p upstream/", "is for the next commands"),

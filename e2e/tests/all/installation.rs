@@ -11,6 +11,7 @@ use serde_json::Value;
 
 mod failures;
 mod files;
+mod images;
 mod objects;
 mod removal;
 mod upgrade;

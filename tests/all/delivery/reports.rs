@@ -86,3 +86,22 @@ fn a_node_gets_an_event_when_its_configuration_is_confirmed_or_has_failed() {
     let uid = cluster.model.get(NODE, "win-2").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
     assert_eq!(keys, [format!("{uid} 1 RolledBack")]);
 }
+
+#[test]
+fn nothing_is_assigned_to_nodes_that_cannot_run_the_agent_and_the_pool_names_them() {
+    let mut cluster = Cluster::new(3, never_drain());
+    cluster.model.put(NODE, "win-1", node(20348, "containerd://1.6.20", &json!({"agentpool": "web"}), &json!([])));
+    cluster.reconcile("web");
+    let obstacle = "win-1: the agent needs containerd 1.7.0 or later, and this is 1.6.20. Upgrade containerd";
+    let (_, reason, message) = config_in_effect(&cluster.reconcile("web"));
+    assert_eq!(reason, "RollingOut");
+    assert!(message.contains(obstacle), "{message}");
+    let status = cluster.converge();
+    assert_eq!(config_in_effect(&status), ("Unknown".into(), "NotDelivered".into(), obstacle.into()));
+    assert!(cluster.take_log().iter().all(|line| !line.contains("win-1")), "the others have their configurations");
+    assert_eq!(cluster.model.names(NODE_CONFIG), ["win-2", "win-3"]);
+
+    cluster.model.edit(NODE, "win-1", |node| node["status"]["nodeInfo"]["containerRuntimeVersion"] = json!(RUNTIME));
+    assert_eq!(config_in_effect(&cluster.converge()).1, "InEffect", "after the upgrade of containerd");
+    assert_eq!(cluster.model.names(NODE_CONFIG), ["win-1", "win-2", "win-3"]);
+}

@@ -3,7 +3,7 @@
 //! Source: containerd/containerd v2.3.4, `cmd/containerd/command/service_windows.go` (`--register-service` creates the
 //! service `containerd` with `--run-service` and the flags that were given) and `main.go` (`--config`, `-c`).
 
-use winpool_api::facts::{ContainerdVersion, containerd::release_line};
+use winpool_api::facts::{ContainerdVersion, containerd::release_line, host_process::FIRST_WITH_BOUND_MOUNTS as FIRST};
 
 use super::{Containerd, absolute, file_name, find, flags, split, version_text};
 use crate::{
@@ -15,8 +15,6 @@ use crate::{
 const CONTAINERD: &str = "containerd.exe";
 /// The default of the flag `--config`.
 const CONFIG_FILE: &str = r"C:\Program Files\containerd\config.toml";
-/// The oldest supported version.
-const FIRST: ContainerdVersion = ContainerdVersion::new(1, 7, 0);
 
 /// The service, program, version and configuration of containerd.
 pub(super) fn detect(host: &dyn Host, services: &[ServiceDefinition]) -> Result<Containerd, Refusal> {

@@ -273,7 +273,7 @@ conditions! {
             "allow it with the `kubectl annotate` command in the message; with a delivery method, or raise \
              `delivery.rollout.attempt`. Any change of the profile delivers the new settings too").harm(Harm::Notice).waits(),
         row(reason::NOT_DELIVERED, UNKNOWN,
-            "nodes show a kubelet without the configuration, or cannot be compared; the message says why",
+            "nodes show a kubelet without the configuration, cannot be compared, or cannot run the agent; the message says why",
             "deliver the configuration: [delivery](delivery.md)").waits(),
         row(reason::DIFFERS, FALSE, "nodes reserve other amounts; the message has the numbers",
             "follow the message: deliver the current configuration and restart the kubelet, or find the other source of its \

@@ -1,8 +1,9 @@
 //! The delivery of configurations by node agents: the rollout of a pool in a snapshot, and its actions as operations.
 
+mod agent_host;
 mod restarts;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -26,12 +27,15 @@ use crate::{
     workload::Pod,
 };
 
+pub use agent_host::AgentObstacle;
 pub use restarts::{PlannedRestart, restarts};
 
 /// The delivery to the nodes of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryPlan {
     pub state: DeliveryState,
+    /// The nodes that cannot run the agent, by name. Nothing is assigned to them.
+    pub without_agent: BTreeMap<String, AgentObstacle>,
     /// The confirmations. They are written before the other operations: a place within the limit is free only then.
     pub confirmations: Vec<Write>,
     /// The other writes, which are independent of each other.
@@ -60,6 +64,7 @@ pub fn plan(
 ) -> DeliveryPlan {
     let mut operations = removed(snapshot, (pool, spec), members, is_taken_over);
     let mut confirmations = Vec::new();
+    let mut without_agent = BTreeMap::new();
     let state = match (&spec.rollout, &snapshot.node_configs) {
         (None, _) => {
             operations.extend(uncordoned(members.iter().map(|member| member.node.as_ref())));
@@ -69,6 +74,10 @@ pub fn plan(
         (Some(rules), Some(_)) => {
             let inputs =
                 Inputs { snapshot, pool, rules, node_configs: NodeConfigs::new(snapshot, pool, spec), configs };
+            let obstacles = members
+                .iter()
+                .filter_map(|member| Some((member.node.name.clone(), inputs.obstacle(member.node.as_ref())?)));
+            without_agent = obstacles.collect();
             let nodes: Vec<RolloutNode> = members.iter().map(|member| inputs.node(member)).collect();
             let rollout = rollout::plan(rules, &nodes, snapshot.now);
             for (action, operation) in inputs.operations(members, &rollout) {
@@ -77,7 +86,7 @@ pub fn plan(
             DeliveryState::Rollout(rollout)
         }
     };
-    DeliveryPlan { state, confirmations, operations }
+    DeliveryPlan { state, without_agent, confirmations, operations }
 }
 
 /// The nodes whose agents wait for their confirmation: their Leases are read before the reconcile.
@@ -164,12 +173,18 @@ impl<'a> Inputs<'a> {
         self.snapshot.node_configs.as_ref()?.get(&node.name).map(AsRef::as_ref)
     }
 
+    /// Why the node cannot run the agent. An agent that has reported runs.
+    fn obstacle(&self, node: &WindowsNode) -> Option<AgentObstacle> {
+        let reported = self.config(node).is_some_and(|config| config.is_for(&node.uid) && config.has_report());
+        AgentObstacle::of(node).filter(|_| !reported)
+    }
+
     fn node(&self, member: &'a Member) -> RolloutNode<'a> {
         let node = member.node.as_ref();
         let config = self.config(node);
         let assigned = config.and_then(|config| config.assigned(node));
         let is_outdated = config.is_some() && assigned.is_none();
-        let desired = self.desired(node, assigned).filter(|_| !is_outdated);
+        let desired = self.desired(node, assigned).filter(|_| !is_outdated && self.obstacle(node).is_none());
         RolloutNode {
             name: &node.name,
             created: node.created,

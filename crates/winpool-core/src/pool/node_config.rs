@@ -72,6 +72,11 @@ impl NodeConfigView {
         !agent.is_empty() && !kubelet.is_empty() && !agent.eq_ignore_ascii_case(kubelet)
     }
 
+    /// Whether an agent has reported about a configuration.
+    pub fn has_report(&self) -> bool {
+        !self.status.observed_digest.is_empty()
+    }
+
     /// The ConfigMaps that the agent runs, applies or would restore.
     pub fn config_maps(&self) -> impl Iterator<Item = &str> {
         let reported = self.status.applied.iter().map(|reference| &reference.config);

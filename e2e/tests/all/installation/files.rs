@@ -53,6 +53,7 @@ fn the_repository_of_the_image_is_set_in_one_place() {
     for (file, line) in [
         ("install.yaml", format!("        image: ghcr.io/example/winpool:{}\n", env!("CARGO_PKG_VERSION"))),
         ("charts/winpool/values.yaml", "  repository: ghcr.io/example/winpool\n".to_owned()),
+        ("charts/winpool/values.yaml", "    repository: ghcr.io/example/winpool-agent\n".to_owned()),
     ] {
         let text = fs::read_to_string(root.join(file)).unwrap();
         assert!(text.contains(&line), "{file}: {text}");
@@ -61,5 +62,5 @@ fn the_repository_of_the_image_is_set_in_one_place() {
     // Nothing else changes.
     let difference = Command::new("diff").arg("-r").arg(workspace().join("charts")).arg(root.join("charts")).output();
     let difference = String::from_utf8(difference.unwrap().stdout).unwrap();
-    assert_eq!(difference.lines().filter(|line| line.starts_with(['<', '>'])).count(), 2, "{difference}");
+    assert_eq!(difference.lines().filter(|line| line.starts_with(['<', '>'])).count(), 4, "{difference}");
 }

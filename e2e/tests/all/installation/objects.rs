@@ -50,11 +50,9 @@ fn chart_kustomization_and_file_have_the_same_objects() {
     assert_same(&parsed(&file), &all, "install.yaml");
 }
 
-const AGENT: &str = "agent.image=registry.example/winpool-agent@sha256:0000000000000000000000000000000000000000000000000000000000000000";
-
 /// The folders of `config/` that are applied in addition, and the values of the chart for the same objects.
 const OPTIONS: [(&str, &[&str]); 9] = [
-    ("config/agent", &["agent.enabled=true", AGENT]),
+    ("config/agent", &["agent.enabled=true"]),
     ("config/cluster-api", &["clusterAPI.enabled=true"]),
     ("config/disruption-budget", &["podDisruptionBudget.enabled=true"]),
     ("config/grafana", &["grafana.enabled=true"]),
@@ -93,6 +91,8 @@ fn the_objects_are_in_the_namespace_of_the_release() {
     let arguments = [&["template", "winpool", "charts/winpool", "--namespace", "windows"], &every_option[..]].concat();
     let text = run_helm(helm(&arguments)).unwrap();
     assert!(!text.contains("winpool-system"), "{text}");
+    let agents = &parsed(&text)["DaemonSet/winpool-agent/winpool-agent"]["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(variable(agents, "WINPOOL_NAMESPACE"), "windows", "where agents read their configurations");
     let namespaces =
         parsed(&text).into_values().filter_map(|object| Some(object["metadata"]["namespace"].as_str()?.to_owned()));
     let mut namespaces: Vec<_> = namespaces.collect();
@@ -160,6 +160,29 @@ fn values_change_the_deployment() {
 }
 
 #[test]
+fn values_change_the_agents() {
+    let agent = r#"agent={"enabled":true,"image":{"repository":"r.example/a","tag":"1.2.3","pullPolicy":"Always"},
+        "imagePullSecrets":[{"name":"pull"}],"resources":{"limits":{"memory":"1Gi"}},"nodeSelector":{"disk":"fast"},
+        "tolerations":[],"log":{"level":"debug"}}"#;
+    let agents = |values: &[&str]| {
+        let options: Vec<_> = values.iter().flat_map(|value| ["--set-json", value]).collect();
+        let pod = &rendered(&options)["DaemonSet/winpool-agent/winpool-agent"]["spec"]["template"]["spec"];
+        (pod.clone(), pod["containers"][0].clone())
+    };
+    let (pod, container) = agents(&[agent]);
+    assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("r.example/a:1.2.3"), &json!("Always")));
+    assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}]));
+    let resources = json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
+    assert_eq!(container["resources"], resources);
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "windows", "disk": "fast"}));
+    assert_eq!(pod["tolerations"], Value::Null);
+    assert_eq!(variable(&container, "WINPOOL_LOG"), "debug");
+    let digest = format!("sha256:{}", "a1".repeat(32));
+    let (_, container) = agents(&[&format!(r#"agent={{"enabled":true,"image":{{"digest":"{digest}"}}}}"#)]);
+    assert_eq!(container["image"], format!("registry.example/winpool-agent@{digest}"));
+}
+
+#[test]
 fn without_workload_checks_the_operator_gets_no_permission_to_read_pods() {
     let objects = rendered(&["--set", "workloads=false"]);
     assert!(!objects.contains_key("ClusterRole//winpool-workloads"));
@@ -176,15 +199,14 @@ fn without_crds_the_chart_has_none() {
 
 #[test]
 fn wrong_values_are_rejected() {
-    let image = r#"agent={"enabled":true,"image":"registry.example/winpool-agent:latest"}"#;
     for (value, part) in [
         ("replica=2", "replica"),
         ("replicas=\"two\"", "/replicas"),
         ("log={\"format\":\"yaml\"}", "/log/format"),
         ("otlp={\"endpoint\":\"collector:4317\"}", "/otlp/endpoint"),
         ("clusterAPI={\"enabled\":true,\"namespaces\":[]}", "/clusterAPI/namespaces"),
-        (image, "/agent/image"),
-        ("agent={\"enabled\":true}", "agent.enabled requires agent.image"),
+        ("agent={\"image\":\"registry.example/winpool-agent:latest\"}", "/agent/image"),
+        ("agent={\"image\":{\"digest\":\"latest\"}}", "/agent/image/digest"),
     ] {
         let error = run_helm(helm(&["template", "winpool", "charts/winpool", "--set-json", value])).unwrap_err();
         assert!(error.contains(part), "{value}: {error}");
@@ -200,9 +222,13 @@ fn the_package_of_a_release_is_the_chart_with_the_image_of_the_release() {
     let arguments = ["template", "winpool", file.to_str().unwrap(), "--namespace", "winpool-system"];
     assert_same(&parsed(&run_helm(helm(&arguments)).unwrap()), &rendered(&[]), "the package");
     std::fs::write(&file, package("ghcr.io/example/winpool")).unwrap();
-    let objects = parsed(&run_helm(helm(&arguments)).unwrap());
-    let container = &objects["Deployment/winpool-system/winpool"]["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(container["image"], format!("ghcr.io/example/winpool:{}", env!("CARGO_PKG_VERSION")));
+    let objects = parsed(&run_helm(helm(&[&arguments[..], &["--set", "agent.enabled=true"]].concat())).unwrap());
+    for (object, name) in
+        [("Deployment/winpool-system/winpool", "winpool"), ("DaemonSet/winpool-agent/winpool-agent", "winpool-agent")]
+    {
+        let container = &objects[object]["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["image"], format!("ghcr.io/example/{name}:{}", env!("CARGO_PKG_VERSION")));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use winpool_api::{
     names::{annotation, reason},
 };
 
-use super::input::ReportInput;
+use super::input::{NodeMessages, ReportInput};
 use crate::{
     operation::{Action, WriteError},
     pool::{
@@ -117,7 +117,7 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         return Some(CONFIG_IN_EFFECT.because(reason::WRITE_FAILED, message));
     }
     let (reason, progress, message) = match &rollout.state {
-        RolloutState::Complete => return None,
+        RolloutState::Complete => return without_agent(input).because(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED),
         RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(input, progress)),
         RolloutState::Paused(progress) => {
             let message = "the rollout is paused. Set spec.delivery.rollout.paused: false to continue";
@@ -135,9 +135,20 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         RolloutState::Halted(progress) => progress.failures.len(),
         _ => progress.total - progress.done,
     };
-    let text = [message, format!("{done}{changing}"), input.list()].into_iter().filter(|part| !part.is_empty());
+    let text = [message, format!("{done}{changing}"), without_agent(input).to_string(), input.list()]
+        .into_iter()
+        .filter(|part| !part.is_empty());
     let text = text.collect::<Vec<_>>().join(". ");
     Some(CONFIG_IN_EFFECT.because(reason, text).about(count))
+}
+
+/// The nodes that cannot run the agent.
+fn without_agent<'a>(input: &'a ReportInput) -> NodeMessages<'a> {
+    let mut messages = NodeMessages::default();
+    for (node, obstacle) in &input.active.delivery.without_agent {
+        messages.add(obstacle.to_string(), [node.as_str()]);
+    }
+    messages
 }
 
 /// What a rollout waits for that is not in progress.

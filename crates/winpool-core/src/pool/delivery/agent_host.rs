@@ -1,0 +1,90 @@
+//! Whether a node can run the agent's pod, which has a HostProcess container.
+
+use std::fmt;
+
+use winpool_api::facts::{
+    Build, ContainerRuntime, ContainerdVersion,
+    host_process::{self, FIRST_WINDOWS, FIRST_WITH_BOUND_MOUNTS, Mounts},
+};
+
+use crate::node::WindowsNode;
+
+/// Why a node cannot run the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentObstacle {
+    /// Its Windows has no HostProcess containers.
+    Windows(Build),
+    /// Its containerd has no HostProcess containers, or only those without bind mounts.
+    Containerd(ContainerdVersion),
+    /// Its container runtime is not containerd.
+    OtherRuntime,
+}
+
+impl AgentObstacle {
+    /// That of a node; `None` if the agent can run, or its versions are not known.
+    pub fn of(node: &WindowsNode) -> Option<Self> {
+        Self::between(node.build(), node.runtime.as_ref().ok())
+    }
+
+    fn between(windows: Option<Build>, runtime: Option<&ContainerRuntime<ContainerdVersion>>) -> Option<Self> {
+        if let Some(build) = windows.filter(|build| *build < FIRST_WINDOWS) {
+            return Some(Self::Windows(build));
+        }
+        match runtime? {
+            ContainerRuntime::Containerd(version) => {
+                (host_process::mounts(*version) != Some(Mounts::Bound)).then_some(Self::Containerd(*version))
+            }
+            ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd => Some(Self::OtherRuntime),
+        }
+    }
+}
+
+impl fmt::Display for AgentObstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Windows(build) => write!(
+                f,
+                "the agent needs Windows Server 2019 ({FIRST_WINDOWS}) or later, and this is {build}. Replace the node, or move it \
+                 to a pool with delivery.method: None"
+            ),
+            Self::Containerd(version) => write!(
+                f,
+                "the agent needs containerd {FIRST_WITH_BOUND_MOUNTS} or later, and this is {version}. Upgrade containerd"
+            ),
+            Self::OtherRuntime => write!(
+                f,
+                "the agent needs containerd {FIRST_WITH_BOUND_MOUNTS} or later, and this is Docker. Replace the node, or move it \
+                 to a pool with delivery.method: None"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agent_needs_a_windows_and_a_containerd_with_host_process_containers() {
+        let containerd = |minor| Some(ContainerRuntime::Containerd(ContainerdVersion::new(1, minor, 20)));
+        let table = [
+            (Some(14393), containerd(7), Some("Windows Server 2019 (10.0.17763) or later, and this is 10.0.14393.")),
+            (Some(17763), containerd(7), None),
+            (Some(20348), containerd(5), Some("containerd 1.7.0 or later, and this is 1.5.20.")),
+            (Some(20348), containerd(6), Some("containerd 1.7.0 or later, and this is 1.6.20.")),
+            (Some(26100), Some(ContainerRuntime::Containerd(ContainerdVersion::new(2, 1, 4))), None),
+            (Some(20348), Some(ContainerRuntime::CriDockerd), Some("containerd 1.7.0 or later, and this is Docker.")),
+            (None, containerd(6), Some("containerd 1.7.0 or later, and this is 1.6.20.")),
+            (Some(20348), None, None),
+            (None, None, None),
+        ];
+        for (windows, runtime, expected) in table {
+            let found =
+                AgentObstacle::between(windows.map(Build), runtime.as_ref()).map(|obstacle| obstacle.to_string());
+            match (&found, expected) {
+                (Some(found), Some(expected)) => assert!(found.contains(expected), "{found}"),
+                _ => assert_eq!(found.is_some(), expected.is_some(), "{windows:?} {runtime:?}: {found:?}"),
+            }
+        }
+    }
+}
