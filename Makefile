@@ -54,7 +54,7 @@ manifests: crds ## write what follows from crds/ and config/: install.yaml, and 
 	$(CARGO) build --quiet --workspace --bin release
 	@$(TARGET)/debug/release manifests
 
-facts: packages ## compare the tables in crates/winpool-api/src/facts with files of upstream in the folder DIR; docs/facts.md says where they come from
+facts: packages ## compare the tables in crates/winpool-api/src/facts with what e2e/upstream.sh unpacked, or with files in DIR (docs/facts.md)
 	@$(CARGO) run --quiet -p winpool-api --example facts -- "$(DIR)"
 
 bench: packages ## benchmarks of speed and memory

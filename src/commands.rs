@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
 use jiff::{Zoned, civil::Date, tz::TimeZone};
+use winpool_api::facts::feature_gates;
 use winpool_core::{foreign_text::escaped_lines, tables};
 
 /// Manages the Windows nodes of a Kubernetes cluster as specified by WindowsNodePools
@@ -72,6 +73,8 @@ enum Command {
     Complete(completions::CompleteArgs),
     /// Write the manual pages
     Man(completions::ManArgs),
+    /// Print the version, and the newest minor of Kubernetes whose sources were read
+    Version,
 }
 
 impl Cli {
@@ -101,6 +104,7 @@ impl Cli {
             Command::Completions(args) => completions::run(&args),
             Command::Complete(args) => completions::complete(&args),
             Command::Man(args) => completions::write_manual(&args),
+            Command::Version => output::print(&version()),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,
@@ -110,6 +114,11 @@ impl Cli {
             }
         }
     }
+}
+
+/// What `winpool version` prints.
+fn version() -> String {
+    format!("winpool {}\nKubernetes up to {} was read\n", env!("CARGO_PKG_VERSION"), feature_gates::NEWEST_READ)
 }
 
 /// The present day in UTC, or the value of `WINPOOL_TODAY` for reproducible output.

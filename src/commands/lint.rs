@@ -12,6 +12,7 @@ mod suppression;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    io::IsTerminal as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -171,7 +172,10 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     }
     let report = report.printable();
     output::print(&match settings.format {
-        FindingFormat::Text => report::text(&report),
+        FindingFormat::Text => {
+            let on_terminal = std::io::stdout().is_terminal();
+            report::text(&report, if on_terminal { report::TERMINAL_LINE } else { usize::MAX })
+        }
         FindingFormat::Json => report::json(&report),
         FindingFormat::Sarif => sarif::text(&report, &settings.current),
         FindingFormat::Github => github::text(&report, &settings.current),

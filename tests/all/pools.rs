@@ -77,6 +77,20 @@ fn tolerations(model: &Model, class: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_stored_pool_with_a_refused_label_taints_a_new_node_and_writes_all_other_labels() {
+    let labels = json!({"topology.kubernetes.io/zone": "a", "team": "web"});
+    let mut model = converged(json!({"labels": labels}), json!([]));
+    model.put(NODE, "win-2", web_node(json!([])));
+    model.converge();
+    let node = model.get(NODE, "win-2").unwrap();
+    assert_eq!(taints(node), ["os=windows:NoSchedule"]);
+    assert_eq!((label(node, "team"), label(node, "topology.kubernetes.io/zone")), (Some("web"), None));
+    let (status, reason, message) = condition(&model, "web", "SpecValid");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "Invalid"));
+    assert!(message.contains("spec.labels[topology.kubernetes.io/zone]"), "{message}");
+}
+
+#[test]
 fn a_pool_taints_and_labels_its_nodes_and_creates_a_class_that_selects_them() {
     let model = converged(json!({"labels": {"team": "web"}}), json!([]));
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);

@@ -1,7 +1,9 @@
 //! Checks manifests of workloads and Services for Windows nodes. Each finding has a stable code, the field, the reason
 //! and the remedy.
 
+mod class;
 mod code;
+mod command;
 mod container;
 mod context;
 mod hints;
@@ -16,6 +18,7 @@ mod placement;
 pub mod pod;
 mod selected_os;
 mod service;
+mod storage;
 mod unknown_fields;
 mod volume;
 mod windows_options;
@@ -25,12 +28,13 @@ use std::fmt;
 
 use serde_json::Value;
 use winpool_api::{
-    facts::{ContainerRuntime, Minor},
+    facts::{ContainerRuntime, Minor, cluster_api::is_synced_to_nodes},
     names::label,
 };
 
 use crate::{
     is_within,
+    json_path::fields,
     workload::{System, Template},
 };
 
@@ -130,6 +134,9 @@ fn check(
     let mut findings = placement::check(workload, template, placement, context);
     findings.extend(image::check(template, spec, placement, context));
     if placement.is_windows() {
+        findings.extend(class::check(template, placement, context));
+        findings.extend(command::check(spec));
+        findings.extend(storage::check(spec, context));
         findings.extend(pod::check(spec, context.target()));
         findings.extend(container::check(template, spec, context.target()));
     } else if template.os == Some(System::Linux) {
@@ -211,8 +218,25 @@ pub fn kubelet_configuration(object: &Value, context: &LintContext<'_>) -> Vec<F
     kubelet_configuration::check(object, context.target().minor)
 }
 
+/// The findings of an object of Cluster API.
 pub fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
-    kubelet_configuration::in_files(object, context.target().minor)
+    let mut findings = kubelet_configuration::in_files(object, context.target().minor);
+    findings.extend(machine_labels(object, context));
+    findings
+}
+
+/// Labels of machines by which a pool selects nodes, and that Cluster API does not copy to nodes.
+fn machine_labels(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    let groups = ["machineDeployments", "machinePools"];
+    let topology = groups.map(|group| format!("spec.topology.workers.{group}[].metadata.labels"));
+    let places = ["spec.template.metadata.labels".to_owned()].into_iter().chain(topology);
+    let labels = places.flat_map(|place| fields(object, &place)).flat_map(|(path, labels)| {
+        let keys = labels.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        keys.map(move |key| (format!("{path}[{key}]"), key))
+    });
+    let lost = labels.filter(|(_, key)| context.selects_by(key) && !is_synced_to_nodes(key));
+    let problem = |key: &str| format!("nodes do not get the label {key} of their machines, and a pool selects by it");
+    lost.map(|(path, key)| Finding::new(Code::MachineLabel, path, problem(key))).collect()
 }
 
 /// The findings of a PersistentVolume of core/v1.

@@ -76,6 +76,8 @@ pub struct Spec {
     pub replaces_taints: Vec<Taint>,
     pub min_revision: u32,
     pub labels: BTreeMap<String, String>,
+    /// Mistakes of single entries, which are not written. A stored pool with them is applied without the entries.
+    pub refused: Vec<Problem>,
     pub runtime_classes: Vec<RuntimeClass>,
     /// How agents apply the configurations; `None` without agents.
     pub rollout: Option<RolloutRules>,

@@ -12,7 +12,7 @@ use winpool_core::{
     foreign_text::escaped_lines,
     lint::{self, Code, LintContext, LookupFn, Severity, TargetCluster, Workload},
     manifests::{Ignored, LocatedProblem, Manifest, Manifests, Object, Resources},
-    pool::{RuntimeClassView, configs::ExpectedNode},
+    pool::{Members, RuntimeClassView, configs::ExpectedNode},
     text::{agree, counted, some_of},
     workload::SchedulingState,
 };
@@ -22,6 +22,9 @@ use super::{
     suppression::{IndexedFinding, Suppressions},
 };
 use crate::commands::render::{self, Rendered};
+
+/// How manifests name csi-proxy if they install it: its program, or its image.
+const CSI_PROXY: [&str; 2] = ["csi-proxy.exe", "/csi-proxy:"];
 
 /// The result of a run.
 #[derive(Debug, Default)]
@@ -70,13 +73,18 @@ impl Report {
         format!("{errors}, {warnings}, {notes} in {}{known}", counted(self.objects, "object"))
     }
 
+    /// Every file and document that was not checked, with the reason. Unreadable manifests are findings.
+    pub fn not_judged(&self) -> Vec<String> {
+        self.empty.iter().cloned().chain(self.ignored.iter().map(ToString::to_string)).collect()
+    }
+
     /// What was not checked.
     pub fn notes(&self) -> Vec<String> {
         let kinds: Vec<_> = self.skipped.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let kinds = (!kinds.is_empty()).then(|| format!("skipped: {}", kinds.join(", ")));
         let ignored = (!self.ignored.is_empty()).then(|| {
-            let count = counted(self.ignored.len(), "document");
-            format!("skipped: {count} of other formats: {}", some_of(self.ignored.iter().map(ToString::to_string)))
+            let (count, all) = (counted(self.ignored.len(), "document"), named(&self.ignored));
+            format!("skipped: {count} of other formats: {all}")
         });
         let empty = self.empty.iter().map(|text| format!("nothing to check: {text}"));
         let gone = (!self.gone.is_empty()).then(|| {
@@ -88,6 +96,13 @@ impl Report {
             self.failed_lookups.iter().map(|(image, error)| format!("lookup of image {image} failed: {error}"));
         empty.chain(ignored).chain(kinds).chain(lookups).chain(gone).collect()
     }
+}
+
+/// Every document with its reason, by name.
+fn named(documents: &[Ignored]) -> String {
+    let mut names: Vec<_> = documents.iter().map(ToString::to_string).collect();
+    names.sort();
+    names.join(", ")
 }
 
 /// Checks manifests; `lookups` returns what a registry reported about an image.
@@ -105,9 +120,11 @@ pub(super) fn check_with(
     let Manifests { objects, problems, ignored, definitions, files, empty } = manifests;
     let skipped = (definitions > 0).then(|| ("CustomResourceDefinition".to_owned(), definitions));
     let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
+    let has_csi_proxy = objects.iter().any(|manifest| CSI_PROXY.iter().any(|name| manifest.object.contains(name)));
+    let selected_keys = own.selected_keys();
     let (state, own_problems) = scheduling_state(&objects, own, target.minor);
     let mut checker = Checker {
-        context: LintContext::new(target, &state, lookups),
+        context: LintContext::new(target, &state, lookups).with(selected_keys, has_csi_proxy),
         report: Report { ignored, files, empty, skipped: skipped.into_iter().collect(), ..Report::default() },
         findings: Vec::new(),
         suppressions: Suppressions::default(),
@@ -222,7 +239,24 @@ impl OwnResources {
     pub fn read(objects: &[Manifest]) -> Self {
         let mut problems = Vec::new();
         let resources = Resources::read(objects, &mut problems);
-        Self { resources: if problems.is_empty() { resources } else { Resources::default() }, problems }
+        let resources = if problems.is_empty() { resources } else { Resources::default() };
+        for (pool, location) in resources.pools.values() {
+            let refused = pool.spec.iter().flat_map(|spec| &spec.refused);
+            problems.extend(refused.map(|problem| location.problem(problem.clone())));
+        }
+        Self { resources, problems }
+    }
+
+    /// The keys by which the pools select nodes.
+    fn selected_keys(&self) -> BTreeSet<String> {
+        let selectors = self.resources.pools.values().filter_map(|(pool, _)| match &pool.spec.as_ref().ok()?.members {
+            Members::Selector(selector) => Some(selector),
+            Members::Fallback => None,
+        });
+        let keys = selectors.flat_map(|selector| {
+            selector.match_labels.keys().chain(selector.match_expressions.iter().map(|requirement| &requirement.key))
+        });
+        keys.cloned().collect()
     }
 }
 

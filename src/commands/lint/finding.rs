@@ -103,7 +103,7 @@ mod tests {
         let found = LocatedFinding::at(file.clone(), 1, finding, hostile);
         let report = Report { findings: vec![found], files: vec![file], ..Report::default() }.printable();
         let texts = [
-            report::text(&report),
+            report::text(&report, usize::MAX),
             report::json(&report),
             sarif::text(&report, Path::new("/")),
             github::text(&report, Path::new("/")),

@@ -12,16 +12,17 @@ use winpool_core::{
 use super::{LocatedFinding, Report};
 use crate::commands::output::EXPLAIN;
 
-/// The greatest length of a line, in characters.
-const MAX_LINE: usize = 160;
+/// The greatest length of a line on a terminal, in characters.
+pub const TERMINAL_LINE: usize = 160;
 /// The least part of a line for the problem, however long the path of the file is.
 const MIN_PROBLEM: usize = 60;
 /// How many equal findings of a file are printed.
 const MAX_EQUAL: usize = 10;
 
 /// One line for each finding, and one for each code with its reason and remedy. A remedy of its own for which the line
-/// of a finding has no room follows its code.
-pub fn text(report: &Report) -> String {
+/// of a finding has no room follows its code, with the place of the finding. No line of a finding is longer than `max_line`
+/// characters, unless its start is.
+pub fn text(report: &Report, max_line: usize) -> String {
     let mut lines = Vec::new();
     let mut equal: HashMap<_, usize> = HashMap::new();
     // The remedies for which a line had no room, each once.
@@ -30,17 +31,18 @@ pub fn text(report: &Report) -> String {
         let count = equal.entry(kind(found)).or_default();
         *count += 1;
         if *count <= MAX_EQUAL {
-            let line = line(found);
+            let line = line(found, max_line);
             let remedy = found.finding.own_remedy().filter(|remedy| !line.contains(remedy));
-            omitted.extend(remedy.map(|remedy| (found.finding.code, found.finding.problem.as_str(), remedy)));
+            let place = || format!("{}:{}", found.file, found.line);
+            omitted.extend(remedy.map(|remedy| (found.finding.code, found.finding.problem.as_str(), remedy, place())));
             lines.push(line);
         }
     }
-    lines.extend(more(report, &equal));
+    lines.extend(more(report, &equal, max_line));
     let codes: BTreeSet<_> = report.findings.iter().map(|found| found.finding.code).collect();
     let explanation = |code: &Code| {
         let own = omitted.iter().filter(|(of, ..)| of == code);
-        let own = own.map(|(_, problem, remedy)| format!("{code}: {problem}. Remedy: {remedy}."));
+        let own = own.map(|(_, problem, remedy, place)| format!("{code}: {place}: {problem}. Remedy: {remedy}."));
         [format!("{code}: {}", code.explanation())].into_iter().chain(own).collect::<Vec<_>>()
     };
     let explanations: Vec<_> = codes.iter().flat_map(explanation).collect();
@@ -58,20 +60,20 @@ fn kind(found: &LocatedFinding) -> (&str, Code, &str) {
 }
 
 /// A line for the findings that are not printed, for each kind in the order of the findings.
-fn more(report: &Report, equal: &HashMap<(&str, Code, &str), usize>) -> Vec<String> {
+fn more(report: &Report, equal: &HashMap<(&str, Code, &str), usize>, max_line: usize) -> Vec<String> {
     let mut explained = BTreeSet::new();
     let first = report.findings.iter().filter(|found| explained.insert(kind(found)));
     let summary = |found: &LocatedFinding| {
         let more = equal.get(&kind(found))?.checked_sub(MAX_EQUAL).filter(|more| *more > 0)?;
         let start = format!("{}: {} {}: ", found.file, found.severity, found.finding.code);
-        Some(shortened(&start, &format!("{more} more: {}", found.finding.problem)))
+        Some(shortened(&start, &format!("{more} more: {}", found.finding.problem), max_line))
     };
     first.filter_map(summary).collect()
 }
 
 /// A finding in one line, with as much as fits: the field, the problem, and the reason and remedy if they differ from
 /// those of the code.
-fn line(found: &LocatedFinding) -> String {
+fn line(found: &LocatedFinding, max_line: usize) -> String {
     let LocatedFinding { file, line, finding, severity, .. } = found;
     let Finding { path, code, problem, reason, .. } = finding;
     let start = format!("{file}:{line}: {severity} {code}: ");
@@ -84,13 +86,13 @@ fn line(found: &LocatedFinding) -> String {
         format!("{problem}{remedy}"),
         format!("{at}{problem}"),
     ];
-    let fits = |text: &&String| start.chars().count() + text.chars().count() <= MAX_LINE;
-    shortened(&start, texts.iter().find(fits).unwrap_or(problem))
+    let fits = |text: &&String| start.chars().count() + text.chars().count() <= max_line;
+    shortened(&start, texts.iter().find(fits).unwrap_or(problem), max_line)
 }
 
-/// A line of at most [`MAX_LINE`] characters, unless its start is long.
-fn shortened(start: &str, text: &str) -> String {
-    let room = MAX_LINE.saturating_sub(start.chars().count()).max(MIN_PROBLEM);
+/// A line of at most `max_line` characters, unless its start is long.
+fn shortened(start: &str, text: &str, max_line: usize) -> String {
+    let room = max_line.saturating_sub(start.chars().count()).max(MIN_PROBLEM);
     let text = escaped(text);
     if text.chars().count() <= room {
         return format!("{start}{text}");
@@ -151,6 +153,8 @@ struct Summary<'a> {
     passed_over: &'a BTreeMap<String, usize>,
     /// The number of documents in directories that are not Kubernetes manifests.
     other_documents: usize,
+    /// The files and documents that were not checked, each with the reason.
+    not_judged: Vec<String>,
     /// The errors of failed registry lookups, by image.
     unanswered: &'a BTreeMap<String, String>,
     /// The number of findings that are in the baseline, and not in this output.
@@ -170,6 +174,7 @@ impl<'a> Document<'a> {
                 objects: report.objects,
                 passed_over: &report.skipped,
                 other_documents: report.ignored.len(),
+                not_judged: report.not_judged(),
                 unanswered: &report.failed_lookups,
                 in_baseline: report.in_baseline,
                 gone_from_baseline: report.gone.len(),
@@ -195,7 +200,7 @@ mod tests {
     }
 
     fn lines(findings: Vec<LocatedFinding>) -> Vec<String> {
-        let text = text(&Report { findings, ..Report::default() });
+        let text = text(&Report { findings, ..Report::default() }, TERMINAL_LINE);
         let (findings, explanations) = text.split_once("\n\n").unwrap();
         assert!(!explanations.is_empty());
         findings.lines().map(str::to_owned).collect()
@@ -228,8 +233,21 @@ mod tests {
         for (finding, expected) in table {
             let line = lines(vec![found("a.yaml", 7, finding)]).remove(0);
             assert_eq!(line, expected);
-            assert!(line.chars().count() <= MAX_LINE, "{line}");
+            assert!(line.chars().count() <= TERMINAL_LINE, "{line}");
         }
+    }
+
+    #[test]
+    fn a_line_is_whole_without_a_limit_and_an_omitted_remedy_names_its_place() {
+        let remedy = "write a name ".repeat(20);
+        let report = Report {
+            findings: vec![found("a.yaml", 7, Finding::new(Code::HugePages, "spec", "x").with_remedy(&remedy))],
+            ..Report::default()
+        };
+        let whole = text(&report, usize::MAX);
+        assert!(whole.starts_with(&format!("a.yaml:7: error huge-pages: spec: x. Remedy: {}", remedy.trim_end())));
+        let on_terminal = text(&report, TERMINAL_LINE);
+        assert!(on_terminal.contains(&format!("huge-pages: a.yaml:7: x. Remedy: {remedy}.")), "{on_terminal}");
     }
 
     #[test]
@@ -244,7 +262,7 @@ mod tests {
     #[test]
     fn a_code_is_explained_once() {
         let findings = (1..=3).map(|line| found("a.yaml", line, Finding::new(Code::HugePages, "", "x"))).collect();
-        let text = text(&Report { findings, ..Report::default() });
+        let text = text(&Report { findings, ..Report::default() }, TERMINAL_LINE);
         assert_eq!(text.matches(&Code::HugePages.explanation()).count(), 1);
     }
 }

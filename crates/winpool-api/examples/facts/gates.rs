@@ -1,6 +1,6 @@
 //! `test/compatibility_lifecycle/reference/versioned_feature_list.yaml` of kubernetes/kubernetes.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Deserialize;
 use winpool_api::facts::{
@@ -15,6 +15,22 @@ const NAMES: [(&str, &str); 2] =
     [("CPUCFSQuotaPeriod", "CustomCPUCFSQuotaPeriod"), ("RuntimeClassInImageCriAPI", "RuntimeClassInImageCriApi")];
 /// Gates that are not in the list because they set other gates.
 const SWITCHES: [&str; 2] = ["AllAlpha", "AllBeta"];
+
+/// Gates of client-go (`features/known_features.go`), which the kubelet has and the list has not.
+const OF_CLIENT_GO: [&str; 10] = [
+    "AtomicFIFO",
+    "ClientsAllowCARotation",
+    "ClientsAllowCBOR",
+    "ClientsAllowTLSCacheGC",
+    "ClientsPreferCBOR",
+    "InOrderInformers",
+    "InOrderInformersBatchProcess",
+    "InformerResourceVersion",
+    "UnlockWhileProcessingFIFO",
+    "WatchListClient",
+];
+/// Gates of other components in the list, which a kubelet does not have.
+const OF_OTHERS: [&str; 1] = ["ControllerManagerReleaseLeaderElectionLockOnExit"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,6 +80,7 @@ pub fn list(minor: Minor, text: &str) -> Comparison {
         let Some(upstream) = state_of(gate, minor)? else { continue };
         listed_names.push(name);
         match feature_gate(name).filter(|gate| known(gate, minor)) {
+            None if OF_OTHERS.contains(&name) => {}
             None => differences.push(format!("{name} is missing: upstream has {upstream}")),
             Some(own) => {
                 let own = own.spec_in(minor).map(|spec| State {
@@ -79,9 +96,61 @@ pub fn list(minor: Minor, text: &str) -> Comparison {
         }
     }
     let removed = GATES.iter().filter(|gate| known(gate, minor) && !listed_names.contains(&gate.name));
-    let removed = removed.filter(|gate| !SWITCHES.contains(&gate.name));
+    let removed = removed.filter(|gate| !SWITCHES.contains(&gate.name) && !OF_CLIENT_GO.contains(&gate.name));
     differences.extend(removed.map(|gate| format!("{} does not exist upstream", gate.name)));
     Ok(differences)
+}
+
+/// Compares the gates in a Go file of one component, such as `pkg/features/kube_features.go` of kubernetes/apiserver. Gates
+/// that the file does not have may be those of another component.
+pub fn source(minor: Minor, text: &str) -> Comparison {
+    let specs = specs(text);
+    if specs.is_empty() {
+        return Err("no feature gates".to_owned());
+    }
+    let mut differences = Vec::new();
+    for gate in &specs {
+        let Some(upstream) = state_of(gate, minor)? else { continue };
+        let own = feature_gate(&gate.name).filter(|gate| known(gate, minor)).and_then(|gate| gate.spec_in(minor));
+        let own = own.map(|spec| State { default: spec.default, locked: spec.locked, stage: spec.stage });
+        if own.as_ref() != Some(&upstream) {
+            let own = own.map_or("nothing".to_owned(), |own| own.to_string());
+            differences.push(format!("{}: upstream has {upstream}, the table has {own}", gate.name));
+        }
+    }
+    Ok(differences)
+}
+
+/// The gates of a Go file, with the names that their constants stand for.
+fn specs(text: &str) -> Vec<Listed> {
+    let constants: BTreeMap<&str, &str> = text.lines().filter_map(constant).collect();
+    let mut gates: Vec<Listed> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_suffix(": {").filter(|name| constants.contains_key(name)) {
+            gates.push(Listed { name: constants[name].to_owned(), versioned_specs: Vec::new() });
+        } else if let (Some(spec), Some(gate)) = (spec(line), gates.last_mut()) {
+            gate.versioned_specs.push(spec);
+        }
+    }
+    gates
+}
+
+/// Name and value of `Name featuregate.Feature = "Value"`.
+fn constant(line: &str) -> Option<(&str, &str)> {
+    let (declared, value) = line.trim().split_once("Feature = \"")?;
+    let name = declared.split_whitespace().next()?;
+    (!name.starts_with("//")).then_some((name, value.strip_suffix('"')?))
+}
+
+/// `{Version: version.MustParse("1.8"), Default: false, PreRelease: featuregate.Alpha},`
+fn spec(line: &str) -> Option<ListedSpec> {
+    let after = |field: &str| Some(line.split(field).nth(1)?.split([',', '}']).next()?.trim());
+    Some(ListedSpec {
+        version: after("version.MustParse(\"")?.split('"').next()?.to_owned(),
+        default: after("Default:")? == "true",
+        lock_to_default: after("LockToDefault:") == Some("true"),
+        pre_release: after("PreRelease:")?.rsplit('.').next()?.to_owned(),
+    })
 }
 
 /// Whether a minor has a gate. Minors newer than the table are compared with its newest minor.
@@ -147,6 +216,28 @@ mod tests {
         assert_eq!(about(36, &new, "NodeLogQuery"), [removed]);
         assert_eq!(about(37, &new, "NodeLogQuery"), [removed]);
         assert_eq!(about(26, &new, "NodeLogQuery"), [""; 0]);
+    }
+
+    #[test]
+    fn gates_of_other_components_are_no_differences() {
+        let other = entry("ControllerManagerReleaseLeaderElectionLockOnExit", &[("1.36", "Alpha", false, false)]);
+        assert_eq!(about(36, &other, "LockOnExit"), [""; 0]);
+        assert_eq!(about(36, &other, "WatchListClient"), [""; 0], "it is a gate of client-go");
+    }
+
+    #[test]
+    fn the_gates_of_a_go_file_are_compared() {
+        let file = |default: bool| {
+            format!(
+                "\t// beta: v1.30\n\tLogs featuregate.Feature = \"NodeLogQuery\"\n\tLogs: {{\n\t\t{{Version: \
+                 version.MustParse(\"1.27\"), Default: false, PreRelease: featuregate.Alpha}},\n\t\t{{Version: \
+                 version.MustParse(\"1.30\"), Default: {default}, PreRelease: featuregate.Beta}},\n\t}},\n"
+            )
+        };
+        assert_eq!(source(Minor(35), &file(false)), Ok(Vec::new()));
+        let expected = "NodeLogQuery: upstream has beta and enabled, the table has beta and disabled";
+        assert_eq!(source(Minor(35), &file(true)).unwrap(), [expected]);
+        assert!(source(Minor(35), "package features").is_err());
     }
 
     #[test]

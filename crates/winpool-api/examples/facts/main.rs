@@ -1,12 +1,15 @@
 //! Compares the tables of facts with upstream files in a folder, and prints the differences: `make facts DIR=…`.
 //!
-//! docs/facts.md describes the files. Missing files are not compared. The exit status is 0 without differences, 1 with
+//! docs/facts.md describes the files. Without a folder, the sources are compared that `e2e/upstream.sh` unpacked from Debian's
+//! packages. `--older-than MONTHS` lists the tables with an older date instead. Missing files are not compared. The exit status is 0 without differences, 1 with
 //! differences, and 2 if a file cannot be parsed.
 
 mod containerd;
 mod gates;
 mod kubelet;
 mod pause;
+mod pods;
+mod prose;
 mod windows;
 
 use std::{
@@ -15,7 +18,8 @@ use std::{
     process::ExitCode,
 };
 
-use winpool_api::facts::Minor;
+use jiff::{ToSpan as _, Zoned};
+use winpool_api::facts::{Minor, TABLES};
 
 /// The differences, or the reason why a file cannot be parsed.
 type Comparison = Result<Vec<String>, String>;
@@ -36,9 +40,28 @@ const FILES_OF_MINORS: [(&str, fn(Minor, &str) -> Comparison); 4] = [
     ("osflags_windows.go", kubelet::windows_flags),
 ];
 
+/// The files of Debian's packages, below `src/k8s.io`, with their comparisons.
+const FILES_OF_DEBIAN: [(&str, fn(Minor, &str) -> Comparison); 5] = [
+    ("api/core/v1/types.go", pods::rejected),
+    ("apiserver/pkg/features/kube_features.go", gates::source),
+    ("apiextensions-apiserver/pkg/features/kube_features.go", gates::source),
+    ("client-go/features/known_features.go", gates::source),
+    ("component-base/metrics/features/kube_features.go", gates::source),
+];
+
 fn main() -> ExitCode {
-    let Some(folder) = env::args_os().nth(1).map(PathBuf::from).filter(|folder| folder.is_dir()) else {
-        eprintln!("usage: make facts DIR=FOLDER, with upstream files named as in docs/facts.md");
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    if let [option, months] = &arguments[..]
+        && option == "--older-than"
+    {
+        return older_than(months);
+    }
+    let named = arguments.first().filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let folder = named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache/winpool/upstream")));
+    let Some(folder) = folder.filter(|folder| folder.is_dir()) else {
+        eprintln!(
+            "usage: make facts, after e2e/upstream.sh; or make facts DIR=FOLDER, with files named as in docs/facts.md"
+        );
         return ExitCode::from(2);
     };
     let (mut compared, mut differences, mut failed) = (0, 0, false);
@@ -63,6 +86,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// Lists the tables whose newest source is older.
+fn older_than(months: &str) -> ExitCode {
+    let Ok(months) = months.parse::<i32>() else {
+        eprintln!("usage: --older-than MONTHS");
+        return ExitCode::from(2);
+    };
+    let limit = Zoned::now().date().saturating_sub(months.months());
+    let old: Vec<_> = TABLES.iter().filter(|table| table.as_of < limit).collect();
+    old.iter()
+        .for_each(|table| println!("{} is of {}: read {} again", table.name, table.as_of, table.sources.join(", ")));
+    if old.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The minor of Debian's packages, such as 1.36 for `Kubernetes 0.36.4-1 of Debian unstable`.
+fn minor_of_debian(folder: &Path) -> Option<Minor> {
+    let version = fs::read_to_string(folder.join("version")).ok()?;
+    format!("1.{}", version.split("Kubernetes 0.").nth(1)?.split('.').next()?).parse().ok()
+}
+
 /// The comparisons of all files in a folder.
 fn compare(folder: &Path) -> Vec<(String, Comparison)> {
     let mut results = Vec::new();
@@ -71,6 +113,20 @@ fn compare(folder: &Path) -> Vec<(String, Comparison)> {
         let path = folder.join(name);
         if path.is_file() {
             results.push((name.to_owned(), read(&path).and_then(|text| compare(&text))));
+        }
+    }
+    for section in &prose::SECTIONS {
+        let path = folder.join(section.file);
+        if path.is_file() {
+            results.push((section.file.to_owned(), read(&path).and_then(|text| section.compare(&text))));
+        }
+    }
+    if let Some(minor) = minor_of_debian(folder) {
+        for (name, compare) in FILES_OF_DEBIAN {
+            let path = folder.join("src/k8s.io").join(name);
+            if path.is_file() {
+                results.push((name.to_owned(), read(&path).and_then(|text| compare(minor, &text))));
+            }
         }
     }
     for minor in minors(folder) {

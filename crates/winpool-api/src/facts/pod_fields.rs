@@ -186,6 +186,52 @@ pub const UNSUPPORTED: &[UnsupportedField] = &[
     unsupported(Feature::ResourceClaims,   "containers[].resources.claims",                   ValueMatch::NonEmpty),
 ];
 
+/// The shells of Unix, by their names: those that a Debian 12 lists (debianutils, `/etc/shells`), and that of BusyBox.
+pub const UNIX_SHELLS: [&str; 5] = ["sh", "bash", "rbash", "dash", "ash"];
+/// Other programs of Unix that commands, probes and hooks often start. GNU coreutils, grep and procps have them, and the
+/// list of Windows commands does not (learn.microsoft.com, `windows-server/administration/windows-commands`). PowerShell has
+/// aliases for some, which are no programs.
+#[rustfmt::skip]
+pub const UNIX_PROGRAMS: [&str; 17] = [
+    "cat", "chmod", "chown", "grep", "ls", "pgrep", "pidof", "pkill", "ps", "rm", "sed", "sleep", "stat", "tail", "test",
+    "touch", "true",
+];
+/// The directories of programs on Unix (Filesystem Hierarchy Standard 3.0, chapters 3 and 4).
+pub const UNIX_PROGRAM_DIRS: [&str; 3] = ["/bin/", "/sbin/", "/usr/"];
+/// Paths that Unix has and Windows does not, with everything below (Filesystem Hierarchy Standard 3.0; the sockets of
+/// containerd and Docker, which are named pipes on Windows).
+#[rustfmt::skip]
+pub const UNIX_PATHS: [&str; 21] = [
+    "/bin", "/boot", "/dev", "/etc/group", "/etc/hosts", "/etc/localtime", "/etc/os-release", "/etc/passwd",
+    "/etc/resolv.conf", "/etc/ssl", "/lib", "/lib64", "/proc", "/root", "/run/containerd/containerd.sock",
+    "/run/docker.sock", "/sbin", "/sys", "/usr", "/var/run/containerd/containerd.sock", "/var/run/docker.sock",
+];
+/// The types of `hostPath` that no file on Windows has: `PathIsDevice` and `GetFileType` in
+/// `pkg/volume/util/hostutil/hostutil_windows.go` of kubernetes/kubernetes (2026).
+pub const DEVICE_TYPES: [&str; 2] = ["BlockDevice", "CharDevice"];
+/// The volume types of clouds whose in-tree plugins support Windows (kubernetes/website,
+/// `docs/concepts/storage/windows-storage.md`, 1.31 to 1.36).
+pub const CLOUD_VOLUMES: [&str; 5] =
+    ["awsElasticBlockStore", "azureDisk", "azureFile", "gcePersistentDisk", "vsphereVolume"];
+/// The other network volumes of kubernetes/api, `core/v1/types.go`, which that page does not list.
+#[rustfmt::skip]
+pub const LINUX_VOLUMES: [&str; 11] = [
+    "cephfs", "cinder", "fc", "flocker", "glusterfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd",
+    "scaleIO", "storageos",
+];
+/// How the named pipes of csi-proxy begin (kubernetes-csi/csi-proxy, `README.md`, 2026).
+pub const CSI_PROXY_PIPES: &str = r"\\.\pipe\csi-proxy-";
+/// The default of `terminationMessagePath` (kubernetes/website, `docs/concepts/windows/intro.md`).
+pub const TERMINATION_MESSAGE_PATH: &str = "/dev/termination-log";
+/// How many DNS suffixes a pod on Windows has (kubernetes/website, `docs/concepts/services-networking/dns-pod-service.md`,
+/// "DNS resolution on Windows nodes", 1.24 to 1.36).
+pub const MAX_DNS_SEARCHES: usize = 1;
+/// The default range of node ports, which a Windows node does not reach on itself (kubernetes/website,
+/// `docs/concepts/services-networking/windows-networking.md`, "Limitations").
+pub const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
+/// The default `periodSeconds` of probes (kubernetes/api, `core/v1/types.go`).
+pub const PROBE_PERIOD: u64 = 10;
+
 /// The signal that stops a container.
 pub const STOP_SIGNAL: &str = "containers[].lifecycle.stopSignal";
 /// The first minor with [`STOP_SIGNAL`], behind the gate ContainerStopSignals, which is disabled by default up to 1.36.

@@ -1,7 +1,7 @@
 //! The context of the checks, from all manifests: the scheduling state, and the workloads that a Service selects.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -48,6 +48,9 @@ pub struct LintContext<'a> {
     target: TargetCluster,
     state: SchedulingState,
     has_pools: bool,
+    has_csi_proxy: bool,
+    /// The keys by which the pools in the manifests select nodes.
+    selected_keys: BTreeSet<String>,
     lookups: &'a LookupFn<'a>,
     /// The workloads for Windows, by each label of their pods.
     windows_workloads: HashMap<PodLabel, Vec<Arc<WindowsWorkload>>>,
@@ -134,12 +137,40 @@ impl<'a> LintContext<'a> {
             target,
             state,
             has_pools,
+            has_csi_proxy: false,
+            selected_keys: BTreeSet::new(),
             lookups,
             windows_workloads: HashMap::new(),
             endpoints: HashMap::new(),
             windows_claims: BTreeMap::new(),
             claims: Vec::new(),
         }
+    }
+
+    /// The context of manifests with pools that select nodes by these keys, and with or without csi-proxy.
+    #[must_use]
+    pub fn with(self, selected_keys: BTreeSet<String>, has_csi_proxy: bool) -> Self {
+        Self { selected_keys, has_csi_proxy, ..self }
+    }
+
+    /// Whether a pool in the manifests selects nodes by a label.
+    pub(super) fn selects_by(&self, key: &str) -> bool {
+        self.selected_keys.contains(key)
+    }
+
+    /// Whether the manifests install csi-proxy.
+    pub(super) fn has_csi_proxy(&self) -> bool {
+        self.has_csi_proxy
+    }
+
+    /// The names of the RuntimeClasses in the manifests, with those of their pools.
+    pub(super) fn classes(&self) -> impl Iterator<Item = &str> {
+        self.state.classes.keys().map(String::as_str)
+    }
+
+    /// Whether the manifests have RuntimeClasses or pools.
+    pub(super) fn has_classes(&self) -> bool {
+        self.has_pools || !self.state.classes.is_empty()
     }
 
     /// Adds a manifest.

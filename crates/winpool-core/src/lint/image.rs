@@ -10,7 +10,7 @@ use winpool_api::facts::{
 };
 
 use super::{
-    Code, Finding, LintContext,
+    Code, Finding, LintContext, class,
     context::PodPlacement,
     image_name::{is_windows_image, suggests_linux},
 };
@@ -66,6 +66,7 @@ pub fn check(
                 images.iter().filter_map(|image| incompatible(image, placement, context)).collect();
             findings.extend(mixed_builds(&images, placement).filter(|_| incompatible.is_empty()));
             findings.extend(incompatible);
+            findings.extend(images.iter().filter_map(|image| unchecked(image, placement)));
         }
         findings.extend(systems(&images, placement));
     }
@@ -124,6 +125,15 @@ fn node_problem_detector(image: &Image<'_>) -> Option<Finding> {
     let for_windows = system(image) == Some(System::Windows) || written.raw().to_lowercase().contains("windows");
     (is_detector && !(for_windows && image.container.host_process))
         .then(|| Finding::new(Code::NodeProblemDetector, &image.path, format!("the container runs {written}")))
+}
+
+/// An image for a Windows version, of a pod whose class and with it the nodes are unknown.
+fn unchecked(image: &Image<'_>, placement: &PodPlacement<'_>) -> Option<Finding> {
+    let class = class::undefined(placement).filter(|_| placement.pools.is_empty() && !image.container.host_process)?;
+    let version = tag::suggested(&image.reference)?.os?;
+    let written = &image.container.image;
+    let problem = format!("{written} is for {version}, and RuntimeClass {class} is not in the manifests");
+    Some(Finding::new(Code::ImageUnchecked, &image.path, problem))
 }
 
 /// An image without a digest or a fixed tag.

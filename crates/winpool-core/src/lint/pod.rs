@@ -3,7 +3,10 @@
 use serde_json::Value;
 use winpool_api::facts::{
     ContainerRuntime, Minor,
-    pod_fields::{Feature, OS_NAME_SINCE, RejectedField, STOP_SIGNAL, STOP_SIGNAL_SINCE, STOP_SIGNALS, ValueMatch},
+    pod_fields::{
+        Feature, MAX_DNS_SEARCHES, OS_NAME_SINCE, RejectedField, STOP_SIGNAL, STOP_SIGNAL_SINCE, STOP_SIGNALS,
+        ValueMatch,
+    },
 };
 
 use super::{Code, Finding, TargetCluster, host_process, windows_options};
@@ -68,6 +71,7 @@ pub(super) fn check(spec: &Value, target: TargetCluster) -> Vec<Finding> {
     findings.extend(windows_options::check(spec));
     findings.extend(grace_period(spec, target.runtime));
     findings.extend(stop_signals(spec, target.minor));
+    findings.extend(dns_searches(spec));
     findings
 }
 
@@ -85,6 +89,13 @@ fn stop_signals(spec: &Value, minor: Minor) -> Vec<Finding> {
         Some(Finding::new(Code::StopSignal, path, problem))
     };
     signals.filter_map(finding).collect()
+}
+
+/// Search domains that Windows ignores.
+fn dns_searches(spec: &Value) -> Option<Finding> {
+    let count = spec["dnsConfig"]["searches"].as_array().map_or(0, Vec::len);
+    let problem = format!("dnsConfig.searches has {count} entries");
+    (count > MAX_DNS_SEARCHES).then(|| Finding::new(Code::DnsSearches, "dnsConfig.searches", problem))
 }
 
 /// An invalid `os.name`.

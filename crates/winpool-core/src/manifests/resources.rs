@@ -262,9 +262,9 @@ paused: true
         pool.yaml:3: metadata.name: "Web" is not the name of an object: write lower-case letters, digits, '-' and '.', such as web-2022
         pool.yaml:5: spec.windowsVersion: must be a string, not 1809: write "1809" in quotes
         pool.yaml:12: metadata.namespace: WindowsNodePool is cluster-scoped: remove it
-        pool.yaml:14: spec.windowsVersion: unknown Windows version "ltsc2023": write one of ltsc2016, 1709, 1803, ltsc2019, 1809, 1903, 1909, 2004, 20H2, 2009, ltsc2022, 23H2, ltsc2025, or a build such as "10.0.20348"
+        pool.yaml:14: spec.windowsVersion: unknown Windows version "ltsc2023": did you mean ltsc2022? Otherwise write one of ltsc2016, 1709, 1803, ltsc2019, 1809, 1903, 1909, 2004, 20H2, 2009, ltsc2022, 23H2, ltsc2025, or a build such as "10.0.20348"
         pool.yaml:15: spec.nodeSelector: an empty selector matches every Windows node: write matchLabels or matchExpressions, or spec.fallback: true instead of the selector
-        pool.yaml:17: spec.taint: unknown field: write one of deletionPolicy, delivery, fallback, labels, minRevision, mode, nodeSelector, paused, profileRef, replacesTaints, runtimeClasses, taints, windowsVersion, or remove it
+        pool.yaml:17: spec.taint: unknown field: did you mean taints? Otherwise write one of deletionPolicy, delivery, fallback, labels, minRevision, mode, nodeSelector, paused, profileRef, replacesTaints, runtimeClasses, taints, windowsVersion, or remove it
         pool.yaml:20: spec.taints[0].key: "a b" is not a valid key: write a name of at most 63 letters, digits, '-', '_' or '.', with an optional DNS prefix: example.com/team
         pool.yaml:23: apiVersion: unknown version winpool.dev/v1beta1: write winpool.dev/v1alpha1
         pool.yaml:25: metadata.name: WindowsNodePool batch is already defined at pool.yaml:8: remove or rename one of them

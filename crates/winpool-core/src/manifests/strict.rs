@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use winpool_api::pattern;
 
 use super::schema::{self, ListType, Schema, ValueFormat, ValueType};
-use crate::{Problem, join};
+use crate::{Problem, join, text::did_you_mean};
 
 /// The problems of the status of a winpool resource; `None` for other kinds.
 pub fn problems_of_status(kind: &str, status: &Value) -> Option<Vec<Problem>> {
@@ -52,7 +52,8 @@ fn check_fields(schema: &Schema, fields: &Map<String, Value>, path: &str, proble
             None if schema.allows_unknown_fields => {}
             None => {
                 let known: Vec<_> = schema.properties.keys().map(String::as_str).collect();
-                let remedy = format!("write one of {}, or remove it", known.join(", "));
+                let similar = did_you_mean(name, known.iter().copied());
+                let remedy = format!("{similar}write one of {}, or remove it", known.join(", "));
                 problems.push(Problem::new(join(path, name), "unknown field", remedy));
             }
         }
@@ -115,7 +116,8 @@ fn problem_of_number(schema: &Schema, value: &Value) -> Option<(String, String)>
 
 fn problem_of_string(schema: &Schema, text: &str) -> Option<(String, String)> {
     if !schema.allowed.is_empty() && !schema.allowed.iter().any(|allowed| allowed == text) {
-        return Some((format!("unsupported value {text:?}"), one_of(&schema.allowed)));
+        let similar = did_you_mean(text, schema.allowed.iter().map(String::as_str));
+        return Some((format!("unsupported value {text:?}"), format!("{similar}{}", one_of(&schema.allowed))));
     }
     let length = text.chars().count();
     if schema.min_length.is_some_and(|least| length < least) {
@@ -227,8 +229,8 @@ mod tests {
         assert_eq!(
             problems(&schema, &value, "spec").iter().map(ToString::to_string).collect::<Vec<_>>(),
             [
-                "spec.list[1].kye: unknown field: write one of key, or remove it",
-                "spec.lits: unknown field: write one of list, map, open, or remove it",
+                "spec.list[1].kye: unknown field: did you mean key? Otherwise write one of key, or remove it",
+                "spec.lits: unknown field: did you mean list? Otherwise write one of list, map, open, or remove it",
             ]
         );
     }

@@ -9,8 +9,9 @@ use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use winpool_api::{
-    Delivery, DeliveryMethod, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec, Taint, TaintKey,
-    Toleration, TolerationOperator, WindowsNodePoolSpec, WindowsRuntimeProfileSpec,
+    Delivery, DeliveryMethod, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec, SelectorOperator,
+    SelectorRequirement, Taint, TaintKey, Toleration, TolerationOperator, WindowsNodePoolSpec,
+    WindowsRuntimeProfileSpec,
     facts::{Build, builds, containerd, taints},
     names::label,
     pattern::ROLLOUT_TIMEOUT,
@@ -26,6 +27,7 @@ use crate::{
     Problem, decode,
     kubernetes::{duration, quantity::Quantity, syntax},
     profile::{self, Profile},
+    text::did_you_mean,
 };
 
 /// The maximum length of a pool's name, because it becomes a label value.
@@ -37,12 +39,25 @@ const TIMEOUTS: [SignedDuration; 2] = [SignedDuration::from_mins(1), SignedDurat
 /// The labels that a pool must not set, in addition to those of winpool.
 const RESERVED_LABELS: [&str; 4] = [label::OS, label::ARCH, label::HOSTNAME, label::WINDOWS_BUILD];
 
+/// The labels of a node that the cloud provider sets. Source: kubernetes/website,
+/// `docs/reference/labels-annotations-taints/_index.md` (1.36).
+const LABELS_OF_MACHINES: [&str; 6] = [
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+];
+
 /// Parses the spec of the pool with this name.
 ///
 /// # Errors
 /// All problems of the spec.
 pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
-    let written: WindowsNodePoolSpec = decode("spec", spec).map_err(|problem| vec![problem])?;
+    let mut written: WindowsNodePoolSpec = decode("spec", spec).map_err(|problem| vec![problem])?;
+    let mut refused: Vec<_> = written.node_selector.iter().flat_map(other_systems).collect();
+    refused.extend(labels_of_machines(&mut written.labels));
     let mut problems = Vec::new();
     if name.len() > LONGEST_NAME {
         problems.push(Problem::new(
@@ -80,6 +95,7 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
             replaces_taints: written.replaces_taints,
             min_revision: written.min_revision,
             labels: written.labels,
+            refused,
             runtime_classes,
             rollout,
             machines,
@@ -120,10 +136,11 @@ fn windows_build(version: &str, problems: &mut Vec<Problem>) -> Option<Build> {
     let build = build.or_else(|| builds::named(version));
     if build.is_none() {
         let names: Vec<_> = builds::names().collect();
+        let similar = did_you_mean(version, builds::names());
         problems.push(Problem::new(
             "spec.windowsVersion",
             format!("unknown Windows version {version:?}"),
-            format!("write one of {}, or a build such as \"10.0.20348\"", names.join(", ")),
+            format!("{similar}write one of {}, or a build such as \"10.0.20348\"", names.join(", ")),
         ));
     }
     build
@@ -207,6 +224,39 @@ fn labels(labels: &BTreeMap<String, String>, problems: &mut Vec<Problem>) {
             problems.push(Problem::new(&path, format!("{key} is set by winpool or the kubelet"), "remove it"));
         }
     }
+}
+
+/// Removes the labels that a cloud provider sets from the machine of each node.
+fn labels_of_machines(labels: &mut BTreeMap<String, String>) -> Vec<Problem> {
+    let removed: Vec<_> = LABELS_OF_MACHINES.iter().filter(|key| labels.remove(**key).is_some()).collect();
+    let problem = |key: &&str| {
+        let wrong =
+            format!("{key} says where and on which machine a node runs, and the cloud provider sets it on each node");
+        Problem::new(format!("spec.labels[{key}]"), wrong, "remove it: this label is not written, all others are")
+    };
+    removed.into_iter().map(problem).collect()
+}
+
+/// The entries of a selector with which it selects no Windows node.
+fn other_systems(selector: &LabelSelector) -> Vec<Problem> {
+    let problem = |path: String| {
+        let wrong = format!("{} is windows on every node of a pool, so the pool has no nodes", label::OS);
+        Problem::new(path, wrong, "write windows, or remove it")
+    };
+    let is_windows = |value: &String| value == "windows";
+    let labels = selector.match_labels.iter().filter(|(key, value)| *key == label::OS && !is_windows(value));
+    let labels = labels.map(|(key, _)| problem(format!("spec.nodeSelector.matchLabels[{key}]")));
+    let excludes = |requirement: &SelectorRequirement| match requirement.operator {
+        SelectorOperator::In => !requirement.values.iter().any(is_windows),
+        SelectorOperator::NotIn => requirement.values.iter().any(is_windows),
+        SelectorOperator::Exists => false,
+        SelectorOperator::DoesNotExist => true,
+    };
+    let expressions = selector.match_expressions.iter().enumerate();
+    let expressions = expressions.filter(|(_, requirement)| requirement.key == label::OS && excludes(requirement));
+    labels
+        .chain(expressions.map(|(index, _)| problem(format!("spec.nodeSelector.matchExpressions[{index}]"))))
+        .collect()
 }
 
 /// The rules of the rollout; `None` without agents.
@@ -436,6 +486,33 @@ mod tests {
         for (value, path) in table {
             assert_eq!(paths(value.clone()), [path], "{value}");
         }
+    }
+
+    #[test]
+    fn an_entry_of_another_component_is_refused_alone() {
+        let labels = json!({"topology.kubernetes.io/zone": "a", "team": "web"});
+        let parsed = spec("web", with("labels", labels)).unwrap();
+        let refused: Vec<_> = parsed.refused.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(refused, ["spec.labels[topology.kubernetes.io/zone]"]);
+        assert_eq!(parsed.labels.keys().collect::<Vec<_>>(), ["team"]);
+        let select = |operator: &str, values: Value| {
+            let expression = json!({"key": "kubernetes.io/os", "operator": operator, "values": values});
+            let parsed = spec("web", with("nodeSelector", json!({"matchExpressions": [expression]}))).unwrap();
+            parsed.refused.len()
+        };
+        let table = [
+            ("In", json!(["windows", "linux"]), 0),
+            ("In", json!(["linux"]), 1),
+            ("NotIn", json!(["windows"]), 1),
+            ("NotIn", json!(["linux"]), 0),
+            ("Exists", json!([]), 0),
+            ("DoesNotExist", json!([]), 1),
+        ];
+        for (operator, values, expected) in table {
+            assert_eq!(select(operator, values.clone()), expected, "{operator} {values}");
+        }
+        let linux = spec("web", with("nodeSelector", json!({"matchLabels": {"kubernetes.io/os": "linux"}}))).unwrap();
+        assert_eq!(linux.refused[0].path, "spec.nodeSelector.matchLabels[kubernetes.io/os]");
     }
 
     #[test]

@@ -46,8 +46,11 @@ fn pods_not_checked(input: &ReportInput) -> Option<String> {
     input.snapshot.pods_are_off().then_some(text)
 }
 
-/// `SpecValid` of a valid spec.
+/// `SpecValid` of a spec that is applied, without the entries that are refused.
 pub fn spec_valid(input: &ReportInput) -> ComputedCondition {
+    if !input.spec.refused.is_empty() {
+        return SPEC_VALID.because(reason::INVALID, Problem::list(&input.spec.refused));
+    }
     let mut message = "the spec is valid".to_owned();
     let selected_by_protected = match &input.spec.members {
         Members::Fallback => false,
