@@ -369,7 +369,7 @@ conditions! {
             "remove them; `winpool lint` names each"),
     ]);
     KNOWN_ISSUES = condition("KnownIssues", Role::Flag, ConditionStatus::True, (Subject::Nodes, Harm::Notice),
-        "nodes have [known issues](known-issues.md) that are not acknowledged", &[
+        "nodes have known defects of their versions that are not acknowledged", &[
         row(reason::SEVERE_ISSUES, TRUE,
             "the versions of nodes have a defect of high severity: control over the node, or no pod works",
             "upgrade as the message says").harm(Harm::Unsupported),

@@ -3,8 +3,9 @@
 //! Sources, each thread and advisory read in 2026-11: the security advisories of Kubernetes (issues 119339, 119594,
 //! 119595, 121879, 126161, 129654 of kubernetes/kubernetes) and of containerd (GHSA-5ffw-gxpp-mxpf, GHSA-2qjp-425j-52j9,
 //! GHSA-m6hq-p25p-ffr2, as quoted in golang/vulndb 482, 1147, 4108), which name the fixed versions. For other issues of
-//! Kubernetes, the patch release is that of the section of upstream's release notes with the backport (1.31.14, 1.32.11,
-//! 1.33.13, 1.34.10, 1.35.7 and 1.36.3 were the last ones, 2026-07-31; CHANGELOG-1.37.md for 1.37.0). For other issues of
+//! Kubernetes, the patch release is that under which a collection of upstream's release notes by patch has the backport
+//! (1.31.14, 1.32.11, 1.33.13, 1.34.10, 1.35.7 and 1.36.3 were the last ones, 2026-07-31; CHANGELOG-1.37.md for 1.37.0); the
+//! other CHANGELOG files themselves were not compared. For other issues of
 //! containerd it is the first tag of containerd/containerd with the commit (2026-08-22). hcsshim is that of `go.mod` at
 //! the tags of containerd. The revisions of Windows are those of kubernetes/website, `windows-networking.md` and its
 //! earlier forms, of Microsoft's update histories for KB4482887 and KB4489899, and of projectcalico/calico 8529.
@@ -14,6 +15,8 @@
 //! - kubernetes-138727: that the defect begins with 1.31 follows from pull request 122922, which added the notifier.
 //! - containerd-5405: the thread is about 1.4 and 1.5; earlier lines have the same code.
 //! - hcsshim-1574: the thread is about 0.9; pull request 1605 has the same fix for 0.8.
+//! - A range begins with 1.0 where no source names the first affected version. That CVE-2024-9042 begins with 1.27 follows from
+//!   the first minor with NodeLogQuery; that CVE-2023-3893 is fixed in 1.1.3 from "affected: 1.1.2 and earlier".
 //! - A fix of an open line that no release note confirms (winkernel 112837, 139503 and 141489 of kubernetes/kubernetes,
 //!   the start of kubelet 1.31, containerd 10001) is not in the table.
 
@@ -391,7 +394,7 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
         Pods(PodFeature::InTreeVolume), "who can create pods and PersistentVolumes can become administrator of the node",
         "use volumes of CSI drivers only", thread!(k8s 121879), date(2023, 11, 14);
     High "KB5040437" Windows [before([10, 20348, 2582], [10, 20348, 2762])]
-        Unread("the network is that of Calico, or another one with VFP policies"),
+        Unread("the network is that of Calico"),
         "pods cannot reach other pods and external networks; KB5044281 fixes it", "",
         "microsoft/Windows-Containers#516, projectcalico/calico#8529", date(2024, 10, 16);
     Medium "CVE-2022-23471" Containerd [before([1, 0, 0], [1, 5, 16]), before([1, 6, 0], [1, 6, 12])]

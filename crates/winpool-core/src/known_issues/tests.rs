@@ -55,7 +55,7 @@ fn an_issue_needs_an_affected_version_and_its_precondition_and_names_the_input_t
     let kubelet = |version| node("win-1", version, CONTAINERD, KERNEL);
     let runtime = |version| node("win-1", KUBELET, version, KERNEL);
     let kernel = |version| node("win-1", KUBELET, CONTAINERD, version);
-    let calico = "it depends on the network is that of Calico, or another one with VFP policies";
+    let calico = "it depends on whether the network is that of Calico";
     let table = [
         ("CVE-2023-3676", kubelet("v1.27.4"), Some(&none), "[1, 27, 4] -> Some([1, 27, 5])"),
         ("CVE-2023-3676", kubelet("v1.27.5"), Some(&none), "unaffected"),
