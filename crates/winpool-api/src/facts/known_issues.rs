@@ -394,11 +394,7 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
         Pods(PodFeature::InTreeVolume), "who can create pods and PersistentVolumes can become administrator of the node",
         "use volumes of CSI drivers only", thread!(k8s 121879), date(2023, 11, 14);
     High "KB5040437" Windows [before([10, 20348, 2582], [10, 20348, 2762])]
-<<<<<<< HEAD
         Unread("a network of Calico"),
-=======
-        Unread("the network is that of Calico"),
->>>>>>> h5
         "pods cannot reach other pods and external networks; KB5044281 fixes it", "",
         "microsoft/Windows-Containers#516, projectcalico/calico#8529", date(2024, 10, 16);
     Medium "CVE-2022-23471" Containerd [before([1, 0, 0], [1, 5, 16]), before([1, 6, 0], [1, 6, 12])]
