@@ -22,7 +22,7 @@ const FIRST_WITH_CEL: Minor = Minor(25);
 /// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The format
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: CrdFormat,
     /// Write one file for each CRD into this directory instead of printing them

@@ -56,6 +56,7 @@ pub(super) struct Args {
     /// The container runtime of the Windows nodes [default: containerd, before Kubernetes 1.24 docker]
     #[arg(long, value_enum)]
     runtime: Option<RuntimeName>,
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: FindingFormat,
     /// The least severity with which the exit status is 1 [default: warning]

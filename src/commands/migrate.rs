@@ -38,6 +38,7 @@ pub(super) struct Args {
     /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: ReportFormat,
     /// Look up the platforms of images in their registries, anonymously. Without it they are derived from image names

@@ -14,6 +14,7 @@ use crate::policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_
 /// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
     /// Print the MutatingAdmissionPolicies instead of the ValidatingAdmissionPolicies

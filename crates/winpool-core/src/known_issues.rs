@@ -41,7 +41,7 @@ impl fmt::Display for Missing {
             Self::Version(component) => write!(f, "the version of {component} is not known"),
             Self::Pods => f.write_str("pods are not read"),
             Self::Volumes => f.write_str("the PersistentVolumes of claims are not read"),
-            Self::Unread(what) => write!(f, "it depends on whether {what}"),
+            Self::Unread(what) => write!(f, "it depends on {what}"),
         }
     }
 }

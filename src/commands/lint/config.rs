@@ -29,6 +29,7 @@ const OFF: &str = "off";
 /// A container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RuntimeName {
+    /// containerd
     Containerd,
     /// Docker with dockershim or cri-dockerd
     Docker,

@@ -122,6 +122,7 @@ struct FindingEntry<'a> {
     /// The code, as in docs/lint.md.
     #[schemars(with = "String")]
     code: Code,
+    /// The severity.
     severity: Severity,
     /// The path of the file as typed, or - for standard input.
     file: &'a str,

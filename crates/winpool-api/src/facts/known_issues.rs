@@ -230,7 +230,7 @@ pub enum Precondition {
     Always,
     /// Pods of the pool use this.
     Pods(PodFeature),
-    /// Something that winpool does not read, as in `if …`.
+    /// Something that winpool does not read, as in `depends on …`.
     Unread(&'static str),
 }
 
