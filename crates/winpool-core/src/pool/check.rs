@@ -39,8 +39,8 @@ const TIMEOUTS: [SignedDuration; 2] = [SignedDuration::from_mins(1), SignedDurat
 /// The labels that a pool must not set, in addition to those of winpool.
 const RESERVED_LABELS: [&str; 4] = [label::OS, label::ARCH, label::HOSTNAME, label::WINDOWS_BUILD];
 
-/// The labels of a node that the cloud provider sets. Source: kubernetes/website,
-/// `docs/reference/labels-annotations-taints/_index.md` (1.36).
+/// The labels of a node that the kubelet or the cloud-controller-manager sets from what a cloud provider says. Source:
+/// kubernetes/website, `docs/reference/labels-annotations-taints/_index.md` (at 00a7fc2e, of 2023).
 const LABELS_OF_MACHINES: [&str; 6] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
