@@ -273,7 +273,7 @@ codes! {
         "Microsoft documents && between several commands after /c, and no line feeds. cmd may run only the first line."
         "join the commands with && in one line, or use powershell -Command"
     ProbePing "probe-ping" Warning "A probe that runs ping"
-        "Windows does not route the answers of ICMP from other networks back to a pod, and the loopback address always answers. The probe fails although the application works, or succeeds although it does not."
+        "Windows does not route the answers of ICMP from other networks back to a pod, and a ping of the loopback address does not reach the application. The probe fails although the application works, or succeeds although it does not."
         "use httpGet or tcpSocket"
     ProbeExecPeriod "probe-exec-period" Note "A command as a probe, more often than every ten seconds"
         "Every run starts a process in the container. hcsshim before 0.9.6 leaks memory with each, and starting a process on Windows takes CPU time."
