@@ -231,7 +231,7 @@ fn labels_of_machines(labels: &mut BTreeMap<String, String>) -> Vec<Problem> {
     let removed: Vec<_> = LABELS_OF_MACHINES.iter().filter(|key| labels.remove(**key).is_some()).collect();
     let problem = |key: &&str| {
         let wrong =
-            format!("{key} says where and on which machine a node runs, and the cloud provider sets it on each node");
+            format!("{key} says where and on which machine a node runs, and a cloud provider sets it on its nodes");
         Problem::new(format!("spec.labels[{key}]"), wrong, "remove it: this label is not written, all others are")
     };
     removed.into_iter().map(problem).collect()
