@@ -236,8 +236,8 @@ pub const TERMINATION_MESSAGE_PATH: &str = "/dev/termination-log";
 /// How many DNS suffixes a pod on Windows has (kubernetes/website, `docs/concepts/services-networking/dns-pod-service.md`,
 /// "DNS resolution on Windows nodes", in two states, with the limits of search domains of 1.22 and of 1.28).
 pub const MAX_DNS_SEARCHES: usize = 1;
-/// The default range of node ports, which a Windows node does not reach on itself (kubernetes/website,
-/// `docs/concepts/services-networking/windows-networking.md`, "Limitations").
+/// The default range of node ports (kubernetes/website, `docs/concepts/services-networking/service.md`), which a Windows
+/// node does not reach on itself (`windows-networking.md` in the same folder, "Limitations").
 pub const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
 /// The default `periodSeconds` of probes (kubernetes/api, `core/v1/types.go`).
 pub const PROBE_PERIOD: u64 = 10;
