@@ -186,48 +186,58 @@ pub const UNSUPPORTED: &[UnsupportedField] = &[
     unsupported(Feature::ResourceClaims,   "containers[].resources.claims",                   ValueMatch::NonEmpty),
 ];
 
-/// The shells of Unix, by their names: those that a Debian 12 lists (debianutils, `/etc/shells`), and that of BusyBox.
+/// The shells of Unix, by their names: those that Debian 12 lists in `/etc/shells`, and that of BusyBox. The only shells of
+/// Windows are cmd and PowerShell (MicrosoftDocs/windowsserverdocs, `administration/windows-commands/windows-commands.md`
+/// at 00a78d41).
 pub const UNIX_SHELLS: [&str; 5] = ["sh", "bash", "rbash", "dash", "ash"];
-/// Other programs of Unix that commands, probes and hooks often start. GNU coreutils, grep and procps have them, and the
-/// list of Windows commands does not (learn.microsoft.com, `windows-server/administration/windows-commands`). PowerShell has
-/// aliases for some, which are no programs.
+/// Other programs of Unix that commands, probes and hooks often start. The packages coreutils, grep, procps, sed and
+/// sysvinit-utils of Debian 12 have them, and the list of Windows commands does not (the same page). PowerShell has aliases
+/// for some, such as sleep for Start-Sleep, which are no programs. Names that Windows has too, such as curl, are not here.
 #[rustfmt::skip]
 pub const UNIX_PROGRAMS: [&str; 17] = [
     "cat", "chmod", "chown", "grep", "ls", "pgrep", "pidof", "pkill", "ps", "rm", "sed", "sleep", "stat", "tail", "test",
     "touch", "true",
 ];
-/// The directories of programs on Unix (Filesystem Hierarchy Standard 3.0, chapters 3 and 4).
+/// The directories of programs on Unix (Filesystem Hierarchy Standard 3.0, sections 3.4 and 3.16, and chapter 4).
 pub const UNIX_PROGRAM_DIRS: [&str; 3] = ["/bin/", "/sbin/", "/usr/"];
-/// Paths that Unix has and Windows does not, with everything below (Filesystem Hierarchy Standard 3.0; the sockets of
-/// containerd and Docker, which are named pipes on Windows).
+/// Paths that Unix has and Windows does not, with everything below: directories of the Filesystem Hierarchy Standard 3.0
+/// (chapter 3, and its annex for Linux), files of Linux in `/etc`, for which Windows has its registry (kubernetes/website,
+/// `docs/concepts/services-networking/windows-networking.md`), and the sockets of containerd and Docker, which are named
+/// pipes on Windows.
 #[rustfmt::skip]
 pub const UNIX_PATHS: [&str; 21] = [
     "/bin", "/boot", "/dev", "/etc/group", "/etc/hosts", "/etc/localtime", "/etc/os-release", "/etc/passwd",
     "/etc/resolv.conf", "/etc/ssl", "/lib", "/lib64", "/proc", "/root", "/run/containerd/containerd.sock",
     "/run/docker.sock", "/sbin", "/sys", "/usr", "/var/run/containerd/containerd.sock", "/var/run/docker.sock",
 ];
-/// The types of `hostPath` that no file on Windows has: `PathIsDevice` and `GetFileType` in
-/// `pkg/volume/util/hostutil/hostutil_windows.go` of kubernetes/kubernetes (2026).
+/// The types of `hostPath` for device files. `checkType` in `pkg/volume/hostpath/host_path.go` of kubernetes/kubernetes
+/// compares them with `getFileType` in `pkg/volume/util/hostutil/hostutil.go`, which uses `os.Stat`. On Windows that never
+/// reports a device that is no character device, and a character device only for NUL and handles of `FILE_TYPE_CHAR`
+/// (`src/os/types_windows.go` of Go 1.19). `hostutil_windows.go`: Windows has no tree of device nodes.
 pub const DEVICE_TYPES: [&str; 2] = ["BlockDevice", "CharDevice"];
-/// The volume types of clouds whose in-tree plugins support Windows (kubernetes/website,
-/// `docs/concepts/storage/windows-storage.md`, 1.31 to 1.36).
-pub const CLOUD_VOLUMES: [&str; 5] =
-    ["awsElasticBlockStore", "azureDisk", "azureFile", "gcePersistentDisk", "vsphereVolume"];
-/// The other network volumes of kubernetes/api, `core/v1/types.go`, which that page does not list.
+/// The volume types that Kubernetes redirects to CSI drivers. It removed their in-tree drivers in 1.26 (cinder), 1.27
+/// (awsElasticBlockStore, azureDisk), 1.28 (gcePersistentDisk), 1.30 (azureFile, vsphereVolume) and 1.36 (portworxVolume).
+/// Source: kubernetes/website, `docs/reference/storage/volume-types.md`, "Removed volume types" (at d239a6ba).
 #[rustfmt::skip]
-pub const LINUX_VOLUMES: [&str; 11] = [
-    "cephfs", "cinder", "fc", "flocker", "glusterfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd",
-    "scaleIO", "storageos",
+pub const CLOUD_VOLUMES: [&str; 7] = [
+    "awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk", "portworxVolume", "vsphereVolume",
+];
+/// The other network volumes, which `docs/concepts/storage/windows-storage.md` of kubernetes/website does not list (at
+/// 16956084). `pkg/volume/fc/fc_util.go` of kubernetes/kubernetes reads `/dev/disk`; the drivers of the others were removed
+/// without a redirection, in 1.31 (cephfs, rbd) or before (`docs/reference/storage/volume-types.md`).
+#[rustfmt::skip]
+pub const LINUX_VOLUMES: [&str; 9] = [
+    "cephfs", "fc", "flocker", "glusterfs", "photonPersistentDisk", "quobyte", "rbd", "scaleIO", "storageos",
 ];
 /// How the named pipes of csi-proxy begin (kubernetes-csi/csi-proxy, `README.md`, 2026).
 pub const CSI_PROXY_PIPES: &str = r"\\.\pipe\csi-proxy-";
 /// The default of `terminationMessagePath` (kubernetes/website, `docs/concepts/windows/intro.md`).
 pub const TERMINATION_MESSAGE_PATH: &str = "/dev/termination-log";
 /// How many DNS suffixes a pod on Windows has (kubernetes/website, `docs/concepts/services-networking/dns-pod-service.md`,
-/// "DNS resolution on Windows nodes", 1.24 to 1.36).
+/// "DNS resolution on Windows nodes", in two states, with the limits of search domains of 1.22 and of 1.28).
 pub const MAX_DNS_SEARCHES: usize = 1;
-/// The default range of node ports, which a Windows node does not reach on itself (kubernetes/website,
-/// `docs/concepts/services-networking/windows-networking.md`, "Limitations").
+/// The default range of node ports (kubernetes/website, `docs/concepts/services-networking/service.md`), which a Windows
+/// node does not reach on itself (`windows-networking.md` in the same folder, "Limitations").
 pub const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
 /// The default `periodSeconds` of probes (kubernetes/api, `core/v1/types.go`).
 pub const PROBE_PERIOD: u64 = 10;

@@ -84,7 +84,8 @@ fn cmd_lines(spec: &Value, path: &str, command: &Value) -> Option<Finding> {
     let lines = |text: &str| text.trim().lines().filter(|line| !line.trim().is_empty()).count();
     // A caret at the end of a line continues it.
     let (at, text) = all[2..].iter().find(|(_, text)| lines(text) > 1 && !text.contains("^\n"))?;
-    Some(Finding::new(Code::CmdLines, at, format!("cmd runs only the first of {} lines", lines(text))))
+    let problem = format!("the command has {} lines, and cmd may run only the first", lines(text));
+    Some(Finding::new(Code::CmdLines, at, problem))
 }
 
 fn of_probe(path: &str, probe: &Value) -> Vec<Finding> {

@@ -39,8 +39,8 @@ const TIMEOUTS: [SignedDuration; 2] = [SignedDuration::from_mins(1), SignedDurat
 /// The labels that a pool must not set, in addition to those of winpool.
 const RESERVED_LABELS: [&str; 4] = [label::OS, label::ARCH, label::HOSTNAME, label::WINDOWS_BUILD];
 
-/// The labels of a node that the cloud provider sets. Source: kubernetes/website,
-/// `docs/reference/labels-annotations-taints/_index.md` (1.36).
+/// The labels of a node that the kubelet or the cloud-controller-manager sets from what a cloud provider says. Source:
+/// kubernetes/website, `docs/reference/labels-annotations-taints/_index.md` (at 00a7fc2e, of 2023).
 const LABELS_OF_MACHINES: [&str; 6] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -231,7 +231,7 @@ fn labels_of_machines(labels: &mut BTreeMap<String, String>) -> Vec<Problem> {
     let removed: Vec<_> = LABELS_OF_MACHINES.iter().filter(|key| labels.remove(**key).is_some()).collect();
     let problem = |key: &&str| {
         let wrong =
-            format!("{key} says where and on which machine a node runs, and the cloud provider sets it on each node");
+            format!("{key} says where and on which machine a node runs, and a cloud provider sets it on its nodes");
         Problem::new(format!("spec.labels[{key}]"), wrong, "remove it: this label is not written, all others are")
     };
     removed.into_iter().map(problem).collect()
