@@ -319,7 +319,9 @@ const HCSSHIM: &[([u32; 3], [u32; 3])] = &[
 pub fn hcsshim_of(containerd: ContainerdVersion) -> Option<ComponentVersion> {
     let containerd = ComponentVersion::from(containerd);
     let rows = HCSSHIM.iter().map(|(release, shim)| (ComponentVersion(*release), ComponentVersion(*shim)));
-    rows.filter(|(release, _)| release.is_of_line(containerd) && *release <= containerd).map(|(_, shim)| shim).next_back()
+    rows.filter(|(release, _)| release.is_of_line(containerd) && *release <= containerd)
+        .map(|(_, shim)| shim)
+        .next_back()
 }
 
 /// The first release of containerd of the same line with this hcsshim or a later one.
