@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::{
     archive::{Entry, gzip, tar},
     checksums::sha256,
+    hive,
 };
 
 /// A user that is not root, as a number, so that Kubernetes can see it.
@@ -35,9 +36,6 @@ const AGENT: &str = "winpool-agent.exe";
 const HIVES_FOLDER: &str = "Files/Windows/System32/config";
 /// The hives that Windows expects in a base layer.
 const HIVES: [&str; 5] = ["DEFAULT", "SAM", "SECURITY", "SOFTWARE", "SYSTEM"];
-/// A registry hive with an empty key: the one in `New-HostProcessBaseImage.ps1` of the repository above, whose images are in the
-/// public domain (CC0).
-const EMPTY_HIVE: &[u8] = include_bytes!("empty.hive");
 
 /// What the image of the operator is made of.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +122,8 @@ impl AgentImage<'_> {
     pub fn archive(&self) -> Result<Archive> {
         let mut blobs = Blobs::default();
         let directories = ["Files", "Files/Windows", "Files/Windows/System32", HIVES_FOLDER].map(Entry::directory);
-        let hives = HIVES.map(|name| Entry::file(format!("{HIVES_FOLDER}/{name}"), 0o644, EMPTY_HIVE));
+        let hive = hive::empty();
+        let hives = HIVES.map(|name| Entry::file(format!("{HIVES_FOLDER}/{name}"), 0o644, &hive));
         let program = Entry::file(format!("Files/{AGENT}"), 0o755, self.program);
         let part = Part {
             title: "winpool-agent",

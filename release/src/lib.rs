@@ -5,5 +5,6 @@ pub mod archive;
 pub mod chart;
 pub mod checksums;
 pub mod generated;
+pub mod hive;
 pub mod image;
 pub mod manifest;

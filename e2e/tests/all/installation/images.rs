@@ -154,7 +154,20 @@ fn the_agents_image_runs_on_every_windows_as_a_host_process_container() {
     assert_eq!(file(&layer, "Files/winpool-agent.exe"), PROGRAM);
 }
 
-/// The base block of a registry hive is `regf`, ..., and the exclusive or of its first 127 words.
+/// The cells of the only bin of a hive, from its header to its end: the first two bytes of each that is in use.
+fn cells(hive: &[u8]) -> Vec<&[u8]> {
+    let (mut offset, mut found) = (4096 + 32, Vec::new());
+    while offset < hive.len() {
+        let size = i32::from_le_bytes(hive[offset..offset + 4].try_into().unwrap());
+        assert!(size != 0 && size % 8 == 0, "{size} at {offset}");
+        found.extend((size < 0).then(|| &hive[offset + 4..offset + 6]));
+        offset += usize::try_from(size.unsigned_abs()).unwrap();
+    }
+    assert_eq!(offset, hive.len());
+    found
+}
+
+/// The base block of a registry hive ends with the exclusive or of its first 127 words.
 #[test]
 fn the_layer_of_the_agent_has_valid_registry_hives() {
     let layout = Layout::new(&agent_image().bytes);
@@ -164,6 +177,7 @@ fn the_layer_of_the_agent_has_valid_registry_hives() {
         let words: Vec<u32> = hive.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
         assert_eq!((&hive[..4], &hive[4096..4100], hive.len()), (&b"regf"[..], &b"hbin"[..], 8192), "{path}");
         assert_eq!(words[127], words[..127].iter().fold(0u32, |sum, word| sum ^ word), "{path}");
+        assert_eq!(cells(&hive), [b"nk", b"sk"], "{path}: the root key and who may use it");
     }
 }
 
