@@ -123,7 +123,7 @@ impl AgentImage<'_> {
         let mut blobs = Blobs::default();
         let directories = ["Files", "Files/Windows", "Files/Windows/System32", HIVES_FOLDER].map(Entry::directory);
         let hive = hive::empty();
-        let hives = HIVES.map(|name| Entry::file(format!("{HIVES_FOLDER}/{name}"), 0o644, &hive));
+        let hives = HIVES.map(|name| Entry::file(format!("{HIVES_FOLDER}/{name}"), 0o644, hive.as_slice()));
         let program = Entry::file(format!("Files/{AGENT}"), 0o755, self.program);
         let part = Part {
             title: "winpool-agent",

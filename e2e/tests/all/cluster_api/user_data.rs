@@ -108,10 +108,13 @@ fn recorded(name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap()
 }
 
+const PLATFORMS: &str = "plugins.\"io.containerd.cri.v1.images\".runtime_platforms";
+
 /// A pool and a profile with what user data may lose: a file of more than 10,240 characters, delimiters of the template engine, and
 /// percent signs and letters outside of ASCII in the variables of the proxy.
 fn pool() -> String {
-    let names: String = (0..400).map(|index| format!("        \"registry-{index:04}.example/ä\",\n")).collect();
+    let table = |index| format!("      [{PLATFORMS}.\"team-{index:03}-ä\"]\n      platform = \"windows/amd64\"\n");
+    let tables: String = (0..140).map(table).collect();
     format!(
         r#"apiVersion: winpool.dev/v1alpha1
 kind: WindowsRuntimeProfile
@@ -123,10 +126,7 @@ spec:
     registryMirrors:
     - {{registry: docker.io, endpoints: ["https://mirror.example"], caFile: 'C:\certs\{{{{ team }}}}.pem'}}
     extraConfig: |
-      [plugins."io.containerd.example.v1"]
-      names = [
-{names}      ]
-  proxy: {{httpsProxy: "http://proxy.example:3128", noProxy: "10.0.0.0/8,.münchen.example,%USERDOMAIN%"}}
+{tables}  proxy: {{httpsProxy: "http://proxy.example:3128", noProxy: "10.0.0.0/8,.münchen.example,%USERDOMAIN%"}}
 ---
 apiVersion: winpool.dev/v1alpha1
 kind: WindowsNodePool
@@ -211,7 +211,7 @@ fn cloudbase_init_writes_every_file_whole_and_runs_the_commands_in_order() {
         let kubelet = content(r"C:\k\winpool\patches\kubeletconfiguration0+merge.yaml");
         assert!(kubelet.contains("it's {{ $env:PATH }} {% if x %}"), "{kubelet}");
         let containerd = content(r"C:\Program Files\containerd\conf.d\50-winpool.toml");
-        assert!(containerd.chars().count() > 10_240 && containerd.contains("registry-0399.example/ä"));
+        assert!(containerd.chars().count() > 10_240 && containerd.contains("team-139-ä"));
         let hosts = content(r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml");
         assert!(hosts.contains(r"C:\certs\{{ team }}.pem"), "{hosts}");
         for script in [r"C:\k\winpool\containerd.ps1", r"C:\k\winpool\kubelet.ps1"] {

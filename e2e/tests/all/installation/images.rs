@@ -25,12 +25,12 @@ use crate::documents::pages::pages;
 const VERSION: &str = "1.2.3";
 const TIME: u64 = 1_700_000_000;
 const PROGRAM: &[u8] = b"MZ: the program of the agent";
-/// The layer of the agent's image. A directory ends with a slash.
+/// The layer of the agent's image.
 const AGENT_LAYER: [&str; 10] = [
-    "Files/",
-    "Files/Windows/",
-    "Files/Windows/System32/",
-    "Files/Windows/System32/config/",
+    "Files",
+    "Files/Windows",
+    "Files/Windows/System32",
+    "Files/Windows/System32/config",
     "Files/Windows/System32/config/DEFAULT",
     "Files/Windows/System32/config/SAM",
     "Files/Windows/System32/config/SECURITY",
@@ -172,7 +172,7 @@ fn cells(hive: &[u8]) -> Vec<&[u8]> {
 fn the_layer_of_the_agent_has_valid_registry_hives() {
     let layout = Layout::new(&agent_image().bytes);
     let (_, layer) = layout.image(&layout.root());
-    for path in AGENT_LAYER.iter().filter(|path| path.contains("config/") && !path.ends_with('/')) {
+    for path in AGENT_LAYER.iter().filter(|path| path.contains("config/")) {
         let hive = file(&layer, path);
         let words: Vec<u32> = hive.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
         assert_eq!((&hive[..4], &hive[4096..4100], hive.len()), (&b"regf"[..], &b"hbin"[..], 8192), "{path}");
@@ -194,7 +194,7 @@ struct Containerd {
 }
 
 impl Containerd {
-    async fn start(containerd: &Path, ctr: &Path) -> Self {
+    async fn start(containerd: &Path, ctr: &Path, registry: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         // It only stores: no CRI, and a snapshotter that needs nothing of the kernel.
@@ -208,10 +208,16 @@ impl Containerd {
         fs::write(path("config.toml"), configuration).unwrap();
         fs::create_dir(path("bin")).unwrap();
         let own = path("bin/ctr");
-        // The registry has a certificate of its own.
+        // The registry has a certificate of its own, and ctr would talk to a loopback address without TLS.
+        let url = format!("https://{registry}");
+        let hosts =
+            format!("server = {url:?}\n[host.{url:?}]\ncapabilities = [\"resolve\", \"push\"]\nskip_verify = true\n");
+        fs::create_dir_all(folder.path().join("certs.d").join(registry)).unwrap();
+        fs::write(folder.path().join("certs.d").join(registry).join("hosts.toml"), hosts).unwrap();
         let script = format!(
-            "#!/bin/sh\nset -e\ntrust=\n[ \"$2\" != push ] || trust=--skip-verify\ngroup=$1 verb=$2\nshift 2\nexec '{}' --address '{}' \
-             \"$group\" \"$verb\" $trust \"$@\"\n",
+            "#!/bin/sh\nset -e\nhosts=\n[ \"$2\" != push ] || hosts='--hosts-dir {}'\ngroup=$1 verb=$2\nshift 2\nexec '{}' --address '{}' \
+             \"$group\" \"$verb\" $hosts \"$@\"\n",
+            path("certs.d"),
             ctr.display(),
             path("socket")
         );
@@ -268,7 +274,7 @@ async fn the_commands_of_the_page_bring_the_agents_image_into_a_registry_with_ev
     let authority = Authority::new().unwrap();
     for (containerd, ctr) in assets::containerds().unwrap().iter().zip(&assets::ctrs().unwrap()) {
         let registry = Registry::start(&authority, &Access::Anonymous).await.unwrap();
-        let machine = Containerd::start(containerd, ctr).await;
+        let machine = Containerd::start(containerd, ctr, &registry.host()).await;
         let digest = make_agent_image(machine.folder.path());
         machine.shell(&commands.join("\n").replace("registry.example", &registry.host()));
 
