@@ -14,7 +14,7 @@ use e2e::{
 };
 use kube::api::{ObjectMeta, PostParams};
 use serde_json::json;
-use winpool_api::WindowsNodePoolStatus;
+use winpool_api::{WindowsNodePoolStatus, conditions::RUNTIME_CLASS_READY};
 use winpool_core::pool::digest;
 
 use super::with_one_node;
@@ -73,8 +73,12 @@ async fn a_changed_version_waits_for_a_ready_node_of_the_new_build_or_a_permissi
     fixture.until_condition("strand", "RuntimeClassReady", "True", "Applied").await.unwrap();
 
     fixture.edit_pool("strand", json!({ "spec": { "windowsVersion": "ltsc2019" } })).await.unwrap();
-    let message = fixture.until_condition("strand", "RuntimeClassReady", "False", "WouldStrand").await.unwrap().message;
-    assert!(message.contains("selects build 10.0.17763, and the 1 node of the pool runs 10.0.20348"), "{message}");
+    let selects_none = |status: &WindowsNodePoolStatus| {
+        let ready = status.condition(&RUNTIME_CLASS_READY);
+        let text = "selects build 10.0.17763, and the 1 node of the pool runs 10.0.20348";
+        ready.is_some_and(|ready| ready.reason == "WouldStrand" && ready.message.contains(text))
+    };
+    fixture.until_status("strand", "that its class selects no node", selects_none).await.unwrap();
     assert_eq!(build().await.unwrap(), "10.0.17763", "no node of the pool is of the build that is left");
 
     fixture.edit_pool("strand", json!({ "spec": { "windowsVersion": "ltsc2022" } })).await.unwrap();

@@ -159,7 +159,8 @@ async fn without_a_verb_the_operator_reports_it_and_recovers_when_it_is_granted(
     cluster.until_ready(POOL).await.unwrap();
 
     set_rules(&cluster, &shipped).await.unwrap();
-    cluster.until_condition("batch", "RuntimeClassReady", "True", "Applied").await.unwrap();
+    // The class exists, and selects none of the nodes, which are of another build.
+    cluster.until_condition("batch", "RuntimeClassReady", "False", "WouldStrand").await.unwrap();
     cluster.classes().get("windows-ltsc2019").await.unwrap();
     let requests = cluster.requests().unwrap();
     let forbidden = requests.iter().filter(|request| request.is_forbidden());
