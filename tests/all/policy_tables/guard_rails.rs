@@ -29,6 +29,17 @@ pub const AUTOSCALER: &str = "system:serviceaccount:kube-system:cluster-autoscal
 const REPLICA_SETS: &str = "system:serviceaccount:kube-system:replicaset-controller";
 const DAEMON_SETS: &str = "system:serviceaccount:kube-system:daemon-set-controller";
 const TENANT: &str = "jane";
+
+/// The labels that kubelets and cloud controllers write.
+pub const OF_CLOUD: [&str; 6] = [
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+];
+
 /// Everyone except the operator.
 const OTHERS: [&str; 7] = [KUBELET, NODE_CONTROLLER, CLOUD_CONTROLLER, AUTOSCALER, COLLECTOR, ADMIN, TENANT];
 
@@ -757,16 +768,7 @@ fn the_files_in_config_policies_are_those_of_their_kustomization_and_print_as_th
 #[test]
 fn the_keys_in_expressions_are_those_of_the_operator() {
     let prefixes = ["winpool.dev/", label::RUNS];
-    // What kubelets and cloud controllers set themselves.
-    let of_others = [
-        "beta.kubernetes.io/arch",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "node.kubernetes.io/instance-type",
-        "beta.kubernetes.io/instance-type",
-    ];
+    let of_others = [&["beta.kubernetes.io/arch"], &OF_CLOUD[..]].concat();
     let known = [
         label::OS,
         label::BETA_OS,

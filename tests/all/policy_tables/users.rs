@@ -7,24 +7,14 @@ use super::{
     ADMIN, AGENT, KUBELET, OPERATOR, documents,
     evaluator::{Outcome, Request, evaluate},
     guard_rails::{
-        AUTOSCALER, CLOUD_CONTROLLER, NODE_CONTROLLER, class, create_node, create_pod, created_node, node, objects,
-        pool, request, update_of_node, with, write_of_class,
+        AUTOSCALER, CLOUD_CONTROLLER, NODE_CONTROLLER, OF_CLOUD, class, create_node, create_pod, created_node, node,
+        objects, pool, request, update_of_node, with, write_of_class,
     },
 };
 
 const ROUTE_CONTROLLER: &str = "system:serviceaccount:kube-system:route-controller";
 
-/// The labels that kubelets and cloud controllers write, by which the pool of these tables labels its nodes.
-const OF_CLOUD: [&str; 6] = [
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-    "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/instance-type",
-];
-
-/// Pool web, whose labels are also those of clouds.
+/// Pool web, whose labels are also those that kubelets and cloud controllers write.
 fn web() -> Value {
     let mut labels = json!({"team": "web", "kubernetes.io/hostname": "wrong"});
     OF_CLOUD.iter().for_each(|key| labels[*key] = json!("of-pool"));
