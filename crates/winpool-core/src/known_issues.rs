@@ -8,8 +8,8 @@ use std::{
 use winpool_api::facts::{
     ContainerRuntime, Minor,
     known_issues::{
-        Component, ComponentVersion, KNOWN_ISSUES, KnownIssue, PodFeature, Precondition, Severity, containerd_with,
-        hcsshim_of,
+        Affected, Component, ComponentVersion, KNOWN_ISSUES, KnownIssue, PodFeature, Precondition, Severity,
+        containerd_with, hcsshim_of,
     },
 };
 
@@ -228,7 +228,7 @@ pub fn remedy(issue: &KnownIssue, fixed: impl IntoIterator<Item = Option<Compone
 /// The affected versions of an issue, as in `v1.31.0 to below v1.31.9`.
 pub fn affected_text(issue: &KnownIssue) -> String {
     let text = |version| issue.component.version_text(version);
-    let range = |range: &winpool_api::facts::known_issues::Affected| match range.fixed {
+    let range = |range: &Affected| match range.fixed {
         Some(fixed) => format!("{} to below {}", text(range.from), text(fixed)),
         None => format!("{} and later", text(range.from)),
     };

@@ -211,12 +211,12 @@ pub fn issues(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], 
     for node in nodes {
         issues.skew(node);
         issues.runtime(node);
-        issues.known(node, pool.and_then(|pool| snapshot.workloads.of(&pool.name)));
         if let Some(build) = node.build() {
             let now = node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
             issues.support(build, now, Some(&node.name));
         }
     }
+    issues.known(nodes, pool.and_then(|pool| snapshot.workloads.of(&pool.name)));
     let spec = pool.and_then(|pool| pool.spec.as_ref().ok());
     if let (Some(spec), []) = (spec, nodes) {
         issues.support(spec.build, snapshot.api_server, None);
@@ -257,16 +257,21 @@ impl Issues {
         self.add(issue, [&node.name]);
     }
 
-    fn known(&mut self, node: &WindowsNode, pods: Option<&PoolWorkloads>) {
-        for issue in KNOWN_ISSUES {
-            if let Some(after) = after_upgrade(issue, node, pods, self.target) {
-                self.add(UpgradeIssue::KnownIssue(issue, after), [&node.name]);
+    fn known(&mut self, nodes: &[&WindowsNode], pods: Option<&PoolWorkloads>) {
+        let target = self.target;
+        for node in nodes {
+            for issue in KNOWN_ISSUES {
+                if let Some(after) = after_upgrade(issue, node, pods, target) {
+                    self.add(UpgradeIssue::KnownIssue(issue, after), [&node.name]);
+                }
             }
         }
-        let changes = node.kubelet_minor().is_some_and(|minor| minor != self.target);
-        let (issues, fixed) = of_kube_proxy(self.target);
-        if let Some(missing) = kube_proxy_missing(pods).filter(|_| changes && !issues.is_empty()) {
-            self.add(UpgradeIssue::KubeProxyNotDeterminable { missing, issues, fixed }, [&node.name]);
+        let changes = |node: &&&WindowsNode| node.kubelet_minor().is_some_and(|minor| minor != target);
+        let mut changed = nodes.iter().filter(changes).map(|node| &node.name).peekable();
+        let (issues, fixed) = of_kube_proxy(target);
+        let applies = !issues.is_empty() && changed.peek().is_some();
+        if let Some(missing) = kube_proxy_missing(pods).filter(|_| applies) {
+            self.add(UpgradeIssue::KubeProxyNotDeterminable { missing, issues, fixed }, changed);
         }
     }
 
