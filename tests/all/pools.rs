@@ -399,6 +399,28 @@ fn a_change_of_the_version_is_held_by_the_class_that_a_deleted_pool_left() {
 }
 
 #[test]
+fn a_class_that_another_deleted_pool_left_holds_no_pool_with_classes_of_its_own() {
+    let mut model = converged(json!({"runtimeClasses": [{"name": "web"}]}), json!([]));
+    let other = json!({"runtimeClasses": [{"name": "old"}], "nodeSelector": {"matchLabels": {"agentpool": "old"}}});
+    model.put(POOL, "old", web(other));
+    model.converge();
+    model.delete(POOL, "old");
+    let build = |model: &Model, class: &str| {
+        model.get(CLASS, class).unwrap()["scheduling"]["nodeSelector"]["node.kubernetes.io/windows-build"].clone()
+    };
+    model.edit(POOL, "web", |pool| {
+        pool["spec"]["windowsVersion"] = json!("ltsc2025");
+        pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"});
+    });
+    model.converge();
+    assert_eq!([build(&model, "web"), build(&model, "old")], ["10.0.26100", "10.0.20348"]);
+
+    model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2019"));
+    model.converge();
+    assert_eq!([build(&model, "web"), build(&model, "old")], ["10.0.17763", "10.0.20348"], "no pod of web is left behind");
+}
+
+#[test]
 fn a_pool_whose_class_selects_none_of_its_nodes_is_not_ready() {
     let mut model = converged(json!({"windowsVersion": "ltsc2025"}), json!([]));
     assert_eq!(model.names(CLASS), ["windows-ltsc2025"], "the class is created: no pod depends on it yet");

@@ -183,14 +183,13 @@ pub fn select_no_member<'n>(
         && !pool.consents.allow(Consent::Strand(&spec.windows_version))
 }
 
-/// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build
-/// that its classes, or those of deleted pools, select, and no ready node of the new build.
+/// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build that its
+/// classes select, or those of deleted pools if it has none, and no ready node of the new build.
 fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
     let managed = || snapshot.runtime_classes.values().filter(|class| class.is_managed());
-    let is_of_pool = |class: &&Arc<RuntimeClassView>| {
-        class.label(label::POOL) == Some(&pool.name) || retained_by(snapshot, class).is_some()
-    };
-    let mut present = managed().filter(is_of_pool).filter_map(|class| class.build());
+    let own = || managed().filter(|class| class.label(label::POOL) == Some(&pool.name));
+    let retained = managed().filter(|class| own().next().is_none() && retained_by(snapshot, class).is_some());
+    let mut present = own().chain(retained).filter_map(|class| class.build());
     let has_nodes = |old: Build| members.iter().any(|node| node.build() == Some(old));
     let is_ready = members.iter().any(|node| node.ready && selects(spec, node));
     // Only classes that the pool names now count: a class with a former name may select the new build.
