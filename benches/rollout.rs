@@ -16,7 +16,7 @@ use winpool_api::{
     WindowsNodeConfigStatus,
 };
 use winpool_core::pool::rollout::{
-    self, Action, Assigned, Cordoned, Desired, PodsToEvict, RolloutNode, RolloutPlan, RolloutRules, RolloutState,
+    self, Assigned, Cordoned, Desired, PodsToEvict, RolloutAction, RolloutNode, RolloutPlan, RolloutRules, RolloutState,
 };
 
 const NODES: usize = 1_000;
@@ -107,15 +107,15 @@ impl Pool {
         for (name, action) in &plan.actions {
             let node = self.nodes.get_mut(name).unwrap();
             match action {
-                Action::Assign(disruption) => node.spec = Some(assigned(*disruption, self.now)),
-                Action::Confirm => {
+                RolloutAction::Assign(disruption) => node.spec = Some(assigned(*disruption, self.now)),
+                RolloutAction::Confirm => {
                     let spec = node.spec.as_mut().unwrap();
                     spec.confirmed = Some(spec.digest.clone());
                     node.status.phase = NodeConfigPhase::Applied;
                     node.status.applied =
                         Some(ConfigReference { config: spec.config.clone(), digest: spec.digest.clone() });
                 }
-                Action::Cordon | Action::Evict | Action::Uncordon => {}
+                RolloutAction::Cordon | RolloutAction::Evict | RolloutAction::Uncordon => {}
             }
         }
     }

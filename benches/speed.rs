@@ -14,12 +14,12 @@ use std::{
 };
 
 use winpool::commands::{
-    output::{Format, write_objects},
+    output::{OutputFormat, write_objects},
     render::{self, Documents},
 };
 use winpool_api::facts::{ContainerdVersion, Minor};
 use winpool_core::{
-    manifests::{Budget, Manifests, Resources},
+    manifests::{Budget, ManifestSet, Manifests},
     operation::{Done, Outcome},
     pool::{Snapshot, configs::ExpectedNode, plan::plan},
     status::pool::report,
@@ -116,7 +116,7 @@ spec:
 }
 
 fn render_all(file: &std::path::Path) {
-    let resources = Resources::new(Manifests::read(&[file.to_owned()], &mut Budget::unbounded()).unwrap()).unwrap();
+    let resources = ManifestSet::new(Manifests::read(&[file.to_owned()], &mut Budget::unbounded()).unwrap()).unwrap();
     let snapshot = render::snapshot(&resources, Default::default(), "winpool-system");
     let expected_nodes: Vec<_> = KUBERNETES
         .iter()
@@ -131,7 +131,7 @@ fn render_all(file: &std::path::Path) {
     assert!(rendered.config_maps.len() > POOLS * 9, "{}", rendered.config_maps.len());
     let mut out = BufWriter::new(io::sink());
     let documents = Documents::from(rendered);
-    write_objects(&mut out, documents.objects.iter().map(|(_, object)| object), Format::Yaml).unwrap();
+    write_objects(&mut out, documents.objects.iter().map(|(_, object)| object), OutputFormat::Yaml).unwrap();
     out.flush().unwrap();
 }
 

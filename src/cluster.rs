@@ -52,7 +52,7 @@ pub use list::{
 };
 pub use machines::{ClusterApiStores, infrastructure, served};
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
-pub use store::{Change, Store};
+pub use store::{ObjectChange, Store};
 pub use unwatched::UnwatchedNodes;
 pub use version::VersionProbe;
 pub use views::{SandboxEvent, View};

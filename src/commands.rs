@@ -129,7 +129,7 @@ fn today() -> Date {
 
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum CommandError {
     /// Problems were found: exit status 1.
     #[error("{0}")]
     Problems(String),
@@ -150,7 +150,7 @@ pub enum Failure {
     Interrupted(&'static str),
 }
 
-impl Failure {
+impl CommandError {
     pub fn status(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Problems(_) => 1,
@@ -187,6 +187,6 @@ mod tests {
         let usage = ExitCode::from(2);
         let error = Cli::try_parse_from(["winpool", "fly"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        assert_eq!(format!("{:?}", Failure::Usage("no".into()).status()), format!("{usage:?}"));
+        assert_eq!(format!("{:?}", CommandError::Usage("no".into()).status()), format!("{usage:?}"));
     }
 }

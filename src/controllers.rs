@@ -35,7 +35,7 @@ use winpool_api::facts::Minor;
 use winpool_core::{kind::Kind, ownership::Ownership, workload::Workloads};
 
 use self::{
-    changes::Changes,
+    changes::PendingChanges,
     context::{Context, ReconcileResult},
     event_mapper::EventMapper,
     failed_nodes::FailedNodes,
@@ -57,7 +57,7 @@ use crate::{
 };
 
 /// The settings of the operator.
-pub struct Settings {
+pub struct OperatorSettings {
     /// The configuration of the client.
     pub config: kube::Config,
     /// The identity of this process, for the Lease.
@@ -79,7 +79,7 @@ pub struct Settings {
 
 /// Why the operator cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum StartError {
     /// The configuration of the client is invalid.
     #[error("invalid configuration for the API server")]
     Client(#[source] Box<kube::Error>),
@@ -97,17 +97,17 @@ pub enum Error {
 ///
 /// # Errors
 /// If the client cannot be built, no key can be generated, or this process is no longer the leader.
-pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
-    let Settings { config, identity, namespace, metrics, .. } = &settings;
+pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Result<(), StartError> {
+    let OperatorSettings { config, identity, namespace, metrics, .. } = &settings;
     let elector = settings.leader_election.then(|| {
         let elector = Elector::new(config.clone(), namespace.clone(), identity.clone(), metrics.clone());
-        elector.map_err(|error| Error::Client(Box::new(error)))
+        elector.map_err(|error| StartError::Client(Box::new(error)))
     });
     let elector = elector.transpose()?;
     settings.metrics.leader(elector.is_none());
     let claim = elector.as_ref().map_or_else(Claim::unlimited, Elector::claim);
     let client = operator_client(settings.config.clone(), &settings.metrics, claim.clone());
-    let client = client.map_err(|error| Error::Client(Box::new(error)))?;
+    let client = client.map_err(|error| StartError::Client(Box::new(error)))?;
     let mut probes = Probes::new(&settings, &client)?;
     let (version, ownership) = (probes.version.clone(), probes.ownership.clone());
     let caches = Arc::new(Caches::new(settings.namespace.clone(), version, ownership));
@@ -164,7 +164,7 @@ pub async fn run(settings: Settings, shutdown: CancellationToken) -> Result<(), 
 }
 
 /// Does the work of the leader while the election goes on, and releases the Lease afterwards.
-async fn with_election(elector: Option<Elector>, work: impl Future<Output = ()>) -> Result<(), Error> {
+async fn with_election(elector: Option<Elector>, work: impl Future<Output = ()>) -> Result<(), StartError> {
     let Some(elector) = elector else {
         work.await;
         return Ok(());
@@ -173,13 +173,13 @@ async fn with_election(elector: Option<Elector>, work: impl Future<Output = ()>)
     let election = elector.run(release.clone());
     tokio::pin!(election);
     tokio::select! {
-        ended = &mut election => return ended.map_err(Error::Lost),
+        ended = &mut election => return ended.map_err(StartError::Lost),
         () = work => release.cancel(),
     }
-    election.await.map_err(Error::Lost)
+    election.await.map_err(StartError::Lost)
 }
 
-fn context(settings: &Settings, client: &Client, caches: Arc<Caches>) -> Context {
+fn context(settings: &OperatorSettings, client: &Client, caches: Arc<Caches>) -> Context {
     let writer = Writer::new(client.clone(), settings.namespace.clone(), settings.metrics.clone());
     Context {
         caches,
@@ -203,10 +203,10 @@ struct Probes {
 }
 
 impl Probes {
-    fn new(settings: &Settings, client: &Client) -> Result<Self, Error> {
+    fn new(settings: &OperatorSettings, client: &Client) -> Result<Self, StartError> {
         let (versions, version) = VersionProbe::new(settings.config.clone(), settings.metrics.clone());
         let keys = OwnershipKeyStore::new(client.clone(), settings.namespace.clone());
-        let (keys, ownership) = keys.map_err(Error::Random)?;
+        let (keys, ownership) = keys.map_err(StartError::Random)?;
         Ok(Self { versions, version, keys, ownership })
     }
 
@@ -235,7 +235,7 @@ struct Queues {
 /// The queues, and the event mapper that enqueues to them.
 fn queues(caches: Arc<Caches>) -> (EventMapper, Queues) {
     let ((pools, pool_queue), (profiles, profile_queue), (unassigned, node_queue)) = (queue(), queue(), queue());
-    let mapper = EventMapper { caches, pools, profiles, unassigned, workloads: Changes::default() };
+    let mapper = EventMapper { caches, pools, profiles, unassigned, workloads: PendingChanges::default() };
     (mapper, Queues { pools: pool_queue, profiles: profile_queue, unassigned: node_queue })
 }
 
@@ -261,7 +261,7 @@ impl Queues {
 #[derive(Clone)]
 struct WorkloadTask {
     stores: WorkloadStores,
-    changes: Changes,
+    changes: PendingChanges,
     context: Context,
     pools: Enqueuer<Trigger>,
     registry: Option<Arc<Registry>>,

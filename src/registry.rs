@@ -28,7 +28,7 @@ mod manifest;
 mod settings;
 
 pub use self::{
-    credentials::{Credentials, CredentialsError},
+    credentials::{Credentials, PullSecretError},
     failure::RegistryError,
     lookup::{Counts, Registry},
     lookup_cache::{LookupCache, LookupRequest},

@@ -37,7 +37,7 @@ const TRACED: &str = "info,winpool=debug";
 
 /// Why telemetry could not be started.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TelemetryError {
     /// The filter is invalid.
     #[error(transparent)]
     Filter(#[from] FilterError),
@@ -99,7 +99,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// If the filter is invalid, the OTLP endpoint cannot be used, or telemetry is already started.
-    pub fn start(log: &str, format: LogFormat) -> Result<Self, Error> {
+    pub fn start(log: &str, format: LogFormat) -> Result<Self, TelemetryError> {
         let (filter, handle) = LogFilter::layer(log)?;
         let filter = filter.and(UnverifiedCertificateOnce::default());
         let is_enabled = is_traced(|name| env::var(name).ok());
@@ -138,8 +138,8 @@ fn first(variable: impl Fn(&str) -> Option<String>, names: [&str; 2]) -> Option<
 use otlp::provider;
 
 #[cfg(not(feature = "otlp"))]
-fn provider(_: Resource) -> Result<SdkTracerProvider, Error> {
-    Err(Error::WithoutOtlp)
+fn provider(_: Resource) -> Result<SdkTracerProvider, TelemetryError> {
+    Err(TelemetryError::WithoutOtlp)
 }
 
 /// The name and version of the service, overridden by the environment.

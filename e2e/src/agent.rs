@@ -23,8 +23,8 @@ use tokio::{
 };
 use winpool_agent::{
     cycle::Limits,
-    host::{Host, Output, ServiceDefinition, ServiceState},
-    run::{self, Options},
+    host::{Host, ProgramOutput, ServiceDefinition, ServiceState},
+    run::{self, AgentOptions},
     worker::CHECK_INTERVAL,
 };
 
@@ -146,7 +146,7 @@ impl Machine {
     /// Starts the agent of this node as the user of this client.
     pub fn agent(&self, client: Client) -> Agent {
         let (node, namespace) = (self.name.clone(), OPERATOR_NAMESPACE.to_owned());
-        let options = Options { node, namespace, limits: LIMITS, check_interval: CHECK_INTERVAL, kubelet: None };
+        let options = AgentOptions { node, namespace, limits: LIMITS, check_interval: CHECK_INTERVAL, kubelet: None };
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
         let task = tokio::spawn(run::run(client, self.clone(), options, stopped));
@@ -335,8 +335,8 @@ impl Host for Machine {
         Some(format!("{{{}}}", self.name))
     }
 
-    fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<Output> {
-        let output = |code, stdout: &str, stderr: &str| Output {
+    fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<ProgramOutput> {
+        let output = |code, stdout: &str, stderr: &str| ProgramOutput {
             code: Some(code),
             stdout: stdout.as_bytes().to_vec(),
             stderr: stderr.as_bytes().to_vec(),

@@ -27,12 +27,12 @@ use winpool_core::{
     Objects,
     kind::Kind,
     node::WindowsNode,
-    operation::{Done, Object, Outcome, RejectedPart, Rejection, Unwritten, Write, WriteError},
+    operation::{Done, Outcome, RejectedPart, Rejection, Unwritten, Write, WriteError, WriteTarget},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
         assignment::Assigner,
-        machines::ClusterApi,
+        machines::ClusterApiState,
         membership::Membership,
         plan::{Member, Plan},
     },
@@ -66,7 +66,7 @@ pub struct Caches {
     /// All WindowsNodeConfigs, if the kind is installed.
     pub node_configs: Store<NodeConfigView>,
     /// Cluster API's objects, if a pool uses it.
-    pub cluster_api: watch::Sender<ClusterApi<ClusterApiStores>>,
+    pub cluster_api: watch::Sender<ClusterApiState<ClusterApiStores>>,
     /// Notified when a group of machines changes.
     pub cluster_api_changed: Notify,
     /// The summaries of the workloads, by pool.
@@ -225,7 +225,7 @@ impl Caches {
     async fn cluster_api_known(&self) {
         let mut changes = self.cluster_api.subscribe();
         // The channel cannot close: its sender is in `self`.
-        let _ = changes.wait_for(|cache| !matches!(cache, ClusterApi::Unknown)).await;
+        let _ = changes.wait_for(|cache| !matches!(cache, ClusterApiState::Unknown)).await;
         let stores = self.cluster_api.borrow().installed().cloned();
         if let Some(stores) = stores {
             stores.wait_for_sync().await;
@@ -348,7 +348,8 @@ impl WriteHistory {
                 reverts.note(&write.identity(), &write.field_writes(), now);
             }
             if [Kind::RUNTIME_CLASS, Kind::CONFIG_MAP].contains(&write.object.kind) {
-                let is_other = |other: &Object| (other.kind, &other.name) != (write.object.kind, &write.object.name);
+                let is_other =
+                    |other: &WriteTarget| (other.kind, &other.name) != (write.object.kind, &write.object.name);
                 self.unwritten.retain(|(other, _)| is_other(&other.object));
                 self.unwritten.extend((!outcome.succeeded()).then(|| (write.clone(), now)));
             }
@@ -535,7 +536,7 @@ mod tests {
     fn a_class_that_could_not_be_written_is_remembered_until_it_is_written_or_for_five_minutes() {
         let mut history = WriteHistory::default();
         let write = |history: &mut WriteHistory, name: &str, outcome, second| {
-            let write = Write::delete(Action::DeleteRuntimeClass, Object::new(Kind::RUNTIME_CLASS, name));
+            let write = Write::delete(Action::DeleteRuntimeClass, WriteTarget::new(Kind::RUNTIME_CLASS, name));
             history.record(&Done { results: vec![(write, outcome)], complete: false }, at(second));
         };
         let failed = |history: &WriteHistory| ["a", "b"].map(|name| history.unwritten().has(Kind::RUNTIME_CLASS, name));

@@ -17,7 +17,8 @@ use winpool_core::{
     pool::{
         ConfigMapView, NodeConfigView, Pool, Snapshot,
         machines::{
-            ClusterApi, ClusterApiObjects, GroupKind, Infrastructure, InfrastructureReference, described_infrastructure,
+            ClusterApiObjects, ClusterApiState, GroupKind, Infrastructure, InfrastructureReference,
+            described_infrastructure,
         },
     },
     status::overview::MachineObject,
@@ -67,7 +68,7 @@ impl ListError {
 pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot, ListError> {
     let pools = list_pools(client).await?;
     let cluster_api =
-        if uses_cluster_api(&pools) { list_cluster_api(client, &pools).await? } else { ClusterApi::Unknown };
+        if uses_cluster_api(&pools) { list_cluster_api(client, &pools).await? } else { ClusterApiState::Unknown };
     Ok(Snapshot { cluster_api, ..list_snapshot_of(client, namespace, pools).await? })
 }
 
@@ -127,7 +128,7 @@ pub async fn list_machine_objects(
 async fn list_cluster_api(
     client: &Client,
     pools: &Objects<Pool>,
-) -> Result<ClusterApi<Arc<ClusterApiObjects>>, ListError> {
+) -> Result<ClusterApiState<Arc<ClusterApiObjects>>, ListError> {
     let served = served(client).await.map_err(|error| ListError::new("Cluster API's versions", &error))?;
     let Some(version) = served.installed().copied() else { return Ok(served.and_then(|_| None)) };
     let mut objects = ClusterApiObjects {
@@ -142,7 +143,7 @@ async fn list_cluster_api(
         infrastructure: Arc::default(),
     };
     objects.infrastructure = Arc::new(reported(client, &objects, pools).await?);
-    Ok(ClusterApi::Installed(Arc::new(objects)))
+    Ok(ClusterApiState::Installed(Arc::new(objects)))
 }
 
 /// What providers report about the machines of the groups that pools with `autoscaling` select.

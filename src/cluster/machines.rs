@@ -16,7 +16,7 @@ use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
 use winpool_core::{
     kind::Kind,
     pool::machines::{
-        ClusterApi, ClusterApiObjects, ClusterView, Infrastructure, InfrastructureReference, KubeadmConfigView,
+        ClusterApiObjects, ClusterApiState, ClusterView, Infrastructure, InfrastructureReference, KubeadmConfigView,
         MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
     },
 };
@@ -27,7 +27,7 @@ use super::{Store, status_code};
 ///
 /// # Errors
 /// If the API server does not answer.
-pub async fn served(client: &Client) -> kube::Result<ClusterApi<ApiVersion>> {
+pub async fn served(client: &Client) -> kube::Result<ClusterApiState<ApiVersion>> {
     let groups = client.list_api_groups().await?.groups;
     let versions_of = |name: &str| {
         let group = groups.iter().find(|group| group.name == name);
@@ -39,18 +39,22 @@ pub async fn served(client: &Client) -> kube::Result<ClusterApi<ApiVersion>> {
     };
     let (core, bootstrap) = (versions_of(CORE_GROUP), versions_of(BOOTSTRAP_GROUP));
     if core.is_empty() || bootstrap.is_empty() {
-        return Ok(ClusterApi::NotInstalled);
+        return Ok(ClusterApiState::NotInstalled);
     }
     let is_listed = |version: &ApiVersion| [&core, &bootstrap].iter().all(|versions| versions.contains(version.name()));
     let listed: Vec<_> = ApiVersion::ALL.into_iter().filter(is_listed).collect();
     for version in &listed {
         if serves_all_kinds(client, *version).await? {
-            return Ok(ClusterApi::Installed(*version));
+            return Ok(ClusterApiState::Installed(*version));
         }
     }
     // While it is being installed or removed, some of its kinds are missing.
     let is_unknown = listed.is_empty();
-    Ok(if is_unknown { ClusterApi::Unsupported(core.into_iter().collect()) } else { ClusterApi::NotInstalled })
+    Ok(if is_unknown {
+        ClusterApiState::Unsupported(core.into_iter().collect())
+    } else {
+        ClusterApiState::NotInstalled
+    })
 }
 
 /// Whether all kinds are served in a version: each has its own CustomResourceDefinition.

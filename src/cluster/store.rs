@@ -46,14 +46,14 @@ impl<V> Default for Store<V> {
 
 /// An object before and after a change; at least one of the two is `Some`.
 #[derive(Debug)]
-pub struct Change<V> {
+pub struct ObjectChange<V> {
     /// `None` for a new object.
     pub before: Option<Arc<V>>,
     /// `None` for a deleted object.
     pub after: Option<Arc<V>>,
 }
 
-impl<V: View> Change<V> {
+impl<V: View> ObjectChange<V> {
     /// The object's name.
     pub fn name(&self) -> &str {
         self.after.as_deref().or(self.before.as_deref()).map_or("", Named::name)
@@ -147,7 +147,7 @@ impl<V: View> Store<V> {
     }
 
     /// Adds or replaces an object; `None` if its view is equivalent to the previous one.
-    pub(crate) fn put(&self, view: V) -> Option<Change<V>> {
+    pub(crate) fn put(&self, view: V) -> Option<ObjectChange<V>> {
         let after = Arc::new(view);
         let mut before = None;
         self.0.send_modify(|contents| match contents {
@@ -160,7 +160,7 @@ impl<V: View> Store<V> {
     }
 
     /// Removes an object; `None` if there was none.
-    pub(crate) fn remove(&self, name: &str) -> Option<Change<V>> {
+    pub(crate) fn remove(&self, name: &str) -> Option<ObjectChange<V>> {
         let mut before = None;
         self.0.send_modify(|contents| {
             if let Contents::Synced(objects) = contents {
@@ -171,7 +171,7 @@ impl<V: View> Store<V> {
     }
 
     /// Replaces all objects by a complete list.
-    pub(crate) fn replace(&self, list: Vec<V>) -> Vec<Change<V>> {
+    pub(crate) fn replace(&self, list: Vec<V>) -> Vec<ObjectChange<V>> {
         let now: Objects<V> = list.into_iter().collect();
         let before = self.0.send_replace(Contents::Synced(now.clone()));
         let before = before.synced().cloned().unwrap_or_default();
@@ -182,12 +182,12 @@ impl<V: View> Store<V> {
     }
 }
 
-fn difference<V: View>(before: Option<Arc<V>>, after: Option<Arc<V>>) -> Option<Change<V>> {
+fn difference<V: View>(before: Option<Arc<V>>, after: Option<Arc<V>>) -> Option<ObjectChange<V>> {
     let same = match (&before, &after) {
         (Some(before), Some(after)) => before.is_equivalent_to(after),
         (before, after) => before.is_none() && after.is_none(),
     };
-    (!same).then_some(Change { before, after })
+    (!same).then_some(ObjectChange { before, after })
 }
 
 fn has_version<V: View>(objects: Option<&Objects<V>>, written: &WrittenVersion) -> bool {

@@ -15,7 +15,7 @@ use winpool_core::{
     text::with_sources,
 };
 
-use super::{Change, DEFINITIONS_REMEDY, Store, View, configuration::configuration_remedy, explain, status_code};
+use super::{DEFINITIONS_REMEDY, ObjectChange, Store, View, configuration::configuration_remedy, explain, status_code};
 use crate::admin::{KindReadiness, Metrics};
 
 /// The back-off of a failed watch: kube's back-off with a maximum of ten seconds instead of a minute, so that the
@@ -53,7 +53,7 @@ pub async fn run_watch<V: View>(
     store: Store<V>,
     metrics: Metrics,
     readiness: KindReadiness,
-    handle: impl Fn(&Change<V>) + Send,
+    handle: impl Fn(&ObjectChange<V>) + Send,
 ) {
     let mut events = pin!(events);
     let mut list = Vec::new();
@@ -91,7 +91,7 @@ pub async fn run_watch<V: View>(
     }
 }
 
-fn in_span<V: View>(change: &Change<V>, handle: impl Fn(&Change<V>)) {
+fn in_span<V: View>(change: &ObjectChange<V>, handle: impl Fn(&ObjectChange<V>)) {
     debug!(kind = V::KIND.name, name = change.name(), change = change.verb(), "object changed");
     info_span!("watch", kind = V::KIND.name, name = change.name(), change = change.verb()).in_scope(|| handle(change));
 }
@@ -188,7 +188,7 @@ mod tests {
         let (store, metrics, readiness) = (Store::default(), Metrics::default(), Readiness::default());
         let changes = Arc::new(Mutex::new(Vec::new()));
         let (log, seen) = (changes.clone(), store.clone());
-        let handle = move |change: &Change<WindowsNode>| {
+        let handle = move |change: &ObjectChange<WindowsNode>| {
             let label = |node: &Option<Arc<WindowsNode>>| {
                 node.as_ref().map_or("-".to_owned(), |node| node.labels["agentpool"].clone())
             };

@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument, field::Empty, info_span};
 use winpool_api::names::manager;
 use winpool_core::{
-    kind::{Kind, Scope, Selection},
-    operation::{Action, AfterFailure, Done, ErrorCause, Object, Outcome, Unwritten, Verb, Write, WriteError},
+    kind::{Kind, KindScope, Selection},
+    operation::{Action, AfterFailure, Done, ErrorCause, Outcome, Unwritten, Verb, Write, WriteError, WriteTarget},
 };
 
 use super::{claim::NotLeader, client::with_deadline, deadline::DeadlineExceeded, explain, is, kinds, status_code};
@@ -120,7 +120,7 @@ impl Writer {
 
     /// The request of a write. Returns the version of the object afterwards; `None` if it was deleted.
     async fn request(&self, write: &Write, body: Value) -> kube::Result<Option<String>> {
-        let Object { kind, name, uid, .. } = &write.object;
+        let WriteTarget { kind, name, uid, .. } = &write.object;
         let api = self.api(&write.object);
         let field_manager = Some(kind.manager.to_owned());
         let metadata = match write.verb {
@@ -155,12 +155,12 @@ impl Writer {
         Ok(Some(metadata.resource_version.unwrap_or_default()))
     }
 
-    fn api(&self, object: &Object) -> Api<DynamicObject> {
+    fn api(&self, object: &WriteTarget) -> Api<DynamicObject> {
         let client = self.client.clone();
         match (object.kind.scope, &object.namespace) {
-            (Scope::Operator, _) => kinds::namespaced(client, object.kind, &self.namespace),
-            (Scope::Namespaces, Some(namespace)) => kinds::namespaced(client, object.kind, namespace),
-            (Scope::Cluster | Scope::Namespaces, _) => kinds::all(client, object.kind),
+            (KindScope::Operator, _) => kinds::namespaced(client, object.kind, &self.namespace),
+            (KindScope::Namespaces, Some(namespace)) => kinds::namespaced(client, object.kind, namespace),
+            (KindScope::Cluster | KindScope::Namespaces, _) => kinds::all(client, object.kind),
         }
     }
 }

@@ -15,8 +15,8 @@ use winpool_core::{
 };
 
 use super::{
-    Failure, connect, input,
-    output::{self, Destination, Format},
+    CommandError, connect, input,
+    output::{self, Destination, OutputFormat},
     render,
 };
 
@@ -50,7 +50,7 @@ pub(super) struct Args {
     out: Option<PathBuf>,
     /// The output format. JSON has no comments [default: yaml]
     #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
     /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
@@ -62,7 +62,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// There is no Windows node, or one is not in exactly one pool.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { nodes: files, pool_label, profiles, configz, out, output, namespace, cluster } = args;
     pool_label.iter().try_for_each(|key| check_label(key))?;
     let namespace = input::namespace(namespace)?;
@@ -71,11 +71,11 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         files => (read::files(files, &namespace)?, BTreeMap::new()),
     };
     if snapshot.nodes.is_empty() {
-        return Err(Failure::Problems("there is no node with label kubernetes.io/os=windows".to_owned()));
+        return Err(CommandError::Problems("there is no node with label kubernetes.io/os=windows".to_owned()));
     }
     let minors = snapshot.nodes.values().filter_map(|node| node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor));
     minors.max().and_then(tables::not_checked).iter().for_each(|text| input::note(text));
-    let options = adopt::Options { pool_labels: pool_label, use_profiles: profiles, kubelets };
+    let options = adopt::AdoptOptions { pool_labels: pool_label, use_profiles: profiles, kubelets };
     let adoption = adopt::adopt(&snapshot, &options);
     if adoption.pools.is_empty() && adoption.problems.is_empty() {
         input::note(&format!("nothing to write: {}", text::assigned(&adoption)));
@@ -86,17 +86,17 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         problems => {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             let count = counted(problems.len(), "node");
-            Err(Failure::Problems(format!("{count} not in exactly one pool\n{}", lines.join("\n"))))
+            Err(CommandError::Problems(format!("{count} not in exactly one pool\n{}", lines.join("\n"))))
         }
     }
 }
 
-fn write(adoption: &Adoption, destination: &Destination) -> Result<(), Failure> {
+fn write(adoption: &Adoption, destination: &Destination) -> Result<(), CommandError> {
     match destination {
-        Destination::Stdout(Format::Yaml) => output::print(&text(adoption)),
-        Destination::Stdout(Format::Json) => {
+        Destination::Stdout(OutputFormat::Yaml) => output::print(&text(adoption)),
+        Destination::Stdout(OutputFormat::Json) => {
             let objects: Vec<_> = objects(adoption).into_iter().map(|(_, object)| object).collect();
-            output::print_objects(&objects, Format::Json)
+            output::print_objects(&objects, OutputFormat::Json)
         }
         Destination::Directory(directory) => {
             text::summary(adoption).iter().for_each(|line| input::note(line));
@@ -105,13 +105,13 @@ fn write(adoption: &Adoption, destination: &Destination) -> Result<(), Failure> 
     }
 }
 
-fn check_label(key: &str) -> Result<(), Failure> {
+fn check_label(key: &str) -> Result<(), CommandError> {
     if !syntax::is_qualified_name(key) {
         let remedy = "Write a name of at most 63 characters, with an optional DNS prefix: example.com/team";
-        return Err(Failure::Usage(format!("--pool-label: `{key}` is not the key of a label. {remedy}")));
+        return Err(CommandError::Usage(format!("--pool-label: `{key}` is not the key of a label. {remedy}")));
     }
     if key.starts_with("winpool.dev/") {
-        return Err(Failure::Usage(format!("--pool-label: {key} is set by winpool. Use another label")));
+        return Err(CommandError::Usage(format!("--pool-label: {key} is set by winpool. Use another label")));
     }
     Ok(())
 }

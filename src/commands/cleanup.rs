@@ -21,7 +21,7 @@ use winpool_core::{
     text::{agree, counted, some_messages, some_of},
 };
 
-use super::{Failure, connect, input, pools::check_names, progress::Progress, workloads};
+use super::{CommandError, connect, input, pools::check_names, progress::Progress, workloads};
 use crate::{
     admin::Metrics,
     cluster::{self, ListError, UnwatchedNodes, Writer, WrittenVersion},
@@ -72,12 +72,12 @@ pub(super) struct Args {
 }
 
 /// Removes what the pools added, or prints what would be removed.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { pool, dry_run, force, trust_records, namespace, yes, cluster } = args;
     let namespace = input::namespace(namespace)?;
     let asks = !yes && !dry_run;
     if asks && !io::stdin().is_terminal() {
-        return Err(Failure::Usage(NO_TERMINAL.to_owned()));
+        return Err(CommandError::Usage(NO_TERMINAL.to_owned()));
     }
     let requested = pool.into_iter().collect();
     connect::runtime()?.block_on(async {
@@ -114,10 +114,10 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// The cluster, with the nodes that have lost the label of Windows nodes.
-async fn read(client: &Client, namespace: &str, ownership: Arc<Ownership>) -> Result<Snapshot, Failure> {
+async fn read(client: &Client, namespace: &str, ownership: Arc<Ownership>) -> Result<Snapshot, CommandError> {
     let snapshot = cluster::list_snapshot(client, namespace).await.map_err(unreachable)?;
     let unwatched = UnwatchedNodes::new(client.clone()).recorded().await;
-    let unwatched = unwatched.map_err(|error| Failure::Cluster(format!("cannot list all nodes: {error}")))?;
+    let unwatched = unwatched.map_err(|error| CommandError::Cluster(format!("cannot list all nodes: {error}")))?;
     let snapshot = Snapshot { ownership, unwatched: Some(unwatched), ..snapshot };
     Ok(workloads::added(client, snapshot, KEPT_LABELS).await)
 }
@@ -165,23 +165,23 @@ fn all_nodes(snapshot: &Snapshot) -> impl Iterator<Item = &WindowsNode> {
     snapshot.nodes.values().map(AsRef::as_ref).chain(snapshot.unwatched.iter().flatten())
 }
 
-fn fail_on_unverified(records: usize) -> Result<(), Failure> {
+fn fail_on_unverified(records: usize) -> Result<(), CommandError> {
     if records == 0 {
         return Ok(());
     }
-    Err(Failure::Problems(format!(
+    Err(CommandError::Problems(format!(
         "{} could not be verified. Restore Secret {OWNERSHIP_SECRET}, or review the entries above and remove them with \
          --trust-records",
         counted(records, "ownership record")
     )))
 }
 
-fn unreachable(error: ListError) -> Failure {
-    Failure::Cluster(error.to_string())
+fn unreachable(error: ListError) -> CommandError {
+    CommandError::Cluster(error.to_string())
 }
 
 /// The requested pools, or all: also deleted pools, whose names are in records of nodes, RuntimeClasses and ConfigMaps.
-fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<BTreeSet<String>, Failure> {
+fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<BTreeSet<String>, CommandError> {
     let of_records = all_nodes(snapshot).filter_map(|node| snapshot.ownership.pool_of(node));
     let managed = snapshot.runtime_classes.values().filter(|class| class.is_managed());
     let of_classes = managed.filter_map(|class| class.label(label::POOL));
@@ -196,13 +196,13 @@ fn selected_pools(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Result<B
 }
 
 /// A running operator would apply pools in mode Enforce again.
-fn fail_on_enforced_pools(snapshot: &Snapshot, pools: &BTreeSet<String>, namespace: &str) -> Result<(), Failure> {
+fn fail_on_enforced_pools(snapshot: &Snapshot, pools: &BTreeSet<String>, namespace: &str) -> Result<(), CommandError> {
     let is_enforced = |name: &&String| snapshot.pools.get(name).is_some_and(|pool| pool.enforces() && !pool.deleting);
     let names: Vec<_> = pools.iter().filter(is_enforced).collect();
     if names.is_empty() {
         return Ok(());
     }
-    Err(Failure::Problems(format!(
+    Err(CommandError::Problems(format!(
         "an operator is running in namespace {namespace} and would apply these pools again: {}. Stop it with \
          kubectl -n {namespace} scale deployment winpool --replicas=0, set spec.paused: true in the pools, or use --force",
         some_of(names)
@@ -243,27 +243,27 @@ fn left_classes(snapshot: &Snapshot, pools: &BTreeSet<String>, plans: &[Plan]) -
 }
 
 /// The result of a dry run.
-fn fail_on_writes(plans: &[Plan], writes: usize) -> Result<(), Failure> {
+fn fail_on_writes(plans: &[Plan], writes: usize) -> Result<(), CommandError> {
     if writes == 0 && handed_over(plans).is_empty() {
         return Ok(());
     }
-    Err(Failure::Problems(format!("{} would be made without --dry-run", counted(writes, "write"))))
+    Err(CommandError::Problems(format!("{} would be made without --dry-run", counted(writes, "write"))))
 }
 
 /// Asks whether to make the listed writes. Only `y` and `yes` continue.
-fn confirm(writes: usize, mut input: impl io::BufRead, mut out: impl io::Write) -> Result<(), Failure> {
-    let failure = |error: io::Error| Failure::Usage(format!("cannot ask: {error}. Use --yes"));
+fn confirm(writes: usize, mut input: impl io::BufRead, mut out: impl io::Write) -> Result<(), CommandError> {
+    let failure = |error: io::Error| CommandError::Usage(format!("cannot ask: {error}. Use --yes"));
     write!(out, "Make {}? [y/N] ", counted(writes, "write")).and_then(|()| out.flush()).map_err(failure)?;
     let mut answer = String::new();
     input.read_line(&mut answer).map_err(failure)?;
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Failure::Problems("nothing is removed".to_owned())),
+        _ => Err(CommandError::Problems("nothing is removed".to_owned())),
     }
 }
 
 /// Runs the plans, and plans again while other clients change the same objects.
-async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String>) -> Result<(), Failure> {
+async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String>) -> Result<(), CommandError> {
     let namespace = snapshot.namespace.clone();
     let is_left = |name: &&String| snapshot.pools.get(name).is_some_and(|pool| !pool.deleting);
     let remaining: Vec<String> = pools.iter().filter(is_left).cloned().collect();
@@ -280,13 +280,13 @@ async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String
         input::note("other clients changed the same objects, retrying");
         snapshot = read(client, &namespace, snapshot.ownership).await?;
     }
-    Err(Failure::Cluster(format!(
+    Err(CommandError::Cluster(format!(
         "other clients changed the same objects in {ATTEMPTS} attempts. Stop these clients, and run cleanup again"
     )))
 }
 
 /// Runs a plan up to the first step with a conflict. Returns whether there was one.
-async fn run_plan(writer: &Writer, plan: &Plan, written: &mut Vec<WrittenVersion>) -> Result<bool, Failure> {
+async fn run_plan(writer: &Writer, plan: &Plan, written: &mut Vec<WrittenVersion>) -> Result<bool, CommandError> {
     for step in &plan.steps {
         let mut has_conflict = false;
         for batch in step.chunks(BATCH) {
@@ -301,7 +301,7 @@ async fn run_plan(writer: &Writer, plan: &Plan, written: &mut Vec<WrittenVersion
 }
 
 /// Prints the outcomes of writes. Returns whether there was a conflict.
-fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, Failure> {
+fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, CommandError> {
     let mut failures = Vec::new();
     for (operation, outcome) in &done.results {
         match outcome {
@@ -315,7 +315,7 @@ fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, Failure> {
     }
     if !failures.is_empty() {
         let text = format!("writes failed: {}. Correct the cause, and run cleanup again", some_messages(failures));
-        return Err(Failure::Cluster(text));
+        return Err(CommandError::Cluster(text));
     }
     Ok(done.results.iter().any(|(_, outcome)| *outcome == Outcome::Conflict))
 }
@@ -328,10 +328,10 @@ fn describe(write: &Write) -> String {
 }
 
 /// Reports what was not removed, and what would be applied again.
-fn finish(plans: &[Plan], remaining: &[String]) -> Result<(), Failure> {
+fn finish(plans: &[Plan], remaining: &[String]) -> Result<(), CommandError> {
     let handed_over = handed_over(plans);
     if !handed_over.is_empty() {
-        return Err(Failure::Problems(handed_over.join("\n")));
+        return Err(CommandError::Problems(handed_over.join("\n")));
     }
     println!("done");
     if !remaining.is_empty() {
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(selected_pools(&snapshot, &names(&[])), Ok(names(&["batch", "web"])));
         assert_eq!(selected_pools(&snapshot, &names(&["web"])), Ok(names(&["web"])));
         let unknown = "--pool: there is no WindowsNodePool wbe. Did you mean web? See kubectl get wnp";
-        assert_eq!(selected_pools(&snapshot, &names(&["wbe", "web"])), Err(Failure::Usage(unknown.to_owned())));
+        assert_eq!(selected_pools(&snapshot, &names(&["wbe", "web"])), Err(CommandError::Usage(unknown.to_owned())));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use tokio::time::timeout;
 use winpool_core::foreign_text::escaped;
 
-use super::{Failure, connect, output, program};
+use super::{CommandError, connect, output, program};
 use crate::cluster;
 
 /// How long a shell waits for the names of pools.
@@ -61,7 +61,7 @@ pub(super) struct Args {
 }
 
 /// Prints the completion script of a shell, or of kubectl.
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args) -> Result<(), CommandError> {
     output::print(&args.shell.map_or_else(|| KUBECTL.to_owned(), script))
 }
 
@@ -102,7 +102,7 @@ pub(super) struct CompleteArgs {
 }
 
 /// Prints the words that complete a command line: nothing if there is none, or the cluster does not answer.
-pub(super) fn complete(args: &CompleteArgs) -> Result<(), Failure> {
+pub(super) fn complete(args: &CompleteArgs) -> Result<(), CommandError> {
     let (before, typed) = args.words.split_last().map_or((&[][..], ""), |(last, before)| (before, last.as_str()));
     let candidates = candidates::of(&program::command(), before, typed);
     let pools = if candidates.pools { names_of_pools(before).unwrap_or_default() } else { Vec::new() };
@@ -131,9 +131,9 @@ pub(super) struct ManArgs {
 }
 
 /// Writes the manual pages.
-pub(super) fn write_manual(args: &ManArgs) -> Result<(), Failure> {
+pub(super) fn write_manual(args: &ManArgs) -> Result<(), CommandError> {
     let pages = program::command().disable_help_subcommand(true);
     fs::create_dir_all(&args.out)
         .and_then(|()| clap_mangen::generate_to(pages, &args.out))
-        .map_err(|error| Failure::Usage(format!("cannot write manual pages to {}: {error}", args.out.display())))
+        .map_err(|error| CommandError::Usage(format!("cannot write manual pages to {}: {error}", args.out.display())))
 }

@@ -9,7 +9,7 @@ use kube::{
 use tokio::runtime::{Builder, Runtime};
 use winpool_core::text::{some_of, with_sources};
 
-use super::Failure;
+use super::CommandError;
 use crate::cluster::{self};
 
 /// Which cluster, as typed: the same options as those of kubectl.
@@ -35,11 +35,11 @@ impl Args {
     }
 
     /// The configuration of a client.
-    pub(super) async fn config(&self) -> Result<Config, Failure> {
+    pub(super) async fn config(&self) -> Result<Config, CommandError> {
         if self.kubeconfig.is_none() && self.context.is_none() {
             return Config::infer().await.map_err(|error| {
                 let error = first_line(&with_sources(&error));
-                Failure::Cluster(format!(
+                CommandError::Cluster(format!(
                     "no cluster: {error}. Use --kubeconfig, set KUBECONFIG to a kubeconfig with a current context, or run \
                      in a Pod with a ServiceAccount"
                 ))
@@ -48,7 +48,7 @@ impl Args {
         let invalid = |error: KubeconfigError| {
             let source = self.kubeconfig.as_ref().map_or("KUBECONFIG".to_owned(), |file| file.display().to_string());
             let error = first_line(&with_sources(&error));
-            Failure::Usage(format!("invalid kubeconfig: {source}: {error}. Correct --kubeconfig"))
+            CommandError::Usage(format!("invalid kubeconfig: {source}: {error}. Correct --kubeconfig"))
         };
         let kubeconfig = self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
         let kubeconfig = kubeconfig.map_err(invalid)?;
@@ -60,24 +60,24 @@ impl Args {
     }
 
     /// A client for a command that runs once.
-    pub(super) async fn client(&self) -> Result<Client, Failure> {
+    pub(super) async fn client(&self) -> Result<Client, CommandError> {
         client_of(self.config().await?)
     }
 
     /// The configuration of the client of the operator. An API server that cannot be reached now is no failure, because the
     /// operator waits for it.
-    pub(super) async fn operator_config(&self) -> Result<Config, Failure> {
+    pub(super) async fn operator_config(&self) -> Result<Config, CommandError> {
         let config = self.config().await?;
         let checked = cluster::check_configuration(&client_of(config.clone())?).await;
-        checked.map_err(|why| Failure::Cluster(format!("cannot use {}: {why}", config.cluster_url)))?;
+        checked.map_err(|why| CommandError::Cluster(format!("cannot use {}: {why}", config.cluster_url)))?;
         Ok(config)
     }
 }
 
-fn client_of(config: Config) -> Result<Client, Failure> {
+fn client_of(config: Config) -> Result<Client, CommandError> {
     cluster::client(config).map_err(|error| {
         let error = first_line(&with_sources(&error));
-        Failure::Usage(format!("invalid kubeconfig: {error}. Correct it, or choose another --context"))
+        CommandError::Usage(format!("invalid kubeconfig: {error}. Correct it, or choose another --context"))
     })
 }
 
@@ -86,18 +86,18 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-fn check_context(kubeconfig: &Kubeconfig, context: &str) -> Result<(), Failure> {
+fn check_context(kubeconfig: &Kubeconfig, context: &str) -> Result<(), CommandError> {
     let known: Vec<_> = kubeconfig.contexts.iter().map(|known| known.name.as_str()).collect();
     if known.contains(&context) {
         return Ok(());
     }
     let known = if known.is_empty() { "none".to_owned() } else { some_of(known) };
-    Err(Failure::Usage(format!("--context: the kubeconfig has no context {context}. Existing contexts: {known}")))
+    Err(CommandError::Usage(format!("--context: the kubeconfig has no context {context}. Existing contexts: {known}")))
 }
 
 /// The asynchronous runtime. Two threads are enough, because the work is I/O.
-pub(super) fn runtime() -> Result<Runtime, Failure> {
-    let failure = |error: io::Error| Failure::Usage(format!("cannot start threads: {error}"));
+pub(super) fn runtime() -> Result<Runtime, CommandError> {
+    let failure = |error: io::Error| CommandError::Usage(format!("cannot start threads: {error}"));
     Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failure)
 }
 
@@ -133,13 +133,13 @@ users:
         assert_eq!(server(None).await, Ok("https://a.example/".to_owned()));
         assert_eq!(server(Some("second")).await, Ok("https://b.example/".to_owned()));
         let unknown = "--context: the kubeconfig has no context third. Existing contexts: first, second";
-        assert_eq!(server(Some("third")).await, Err(Failure::Usage(unknown.to_owned())));
+        assert_eq!(server(Some("third")).await, Err(CommandError::Usage(unknown.to_owned())));
     }
 
     #[tokio::test]
     async fn a_kubeconfig_that_cannot_be_read_is_a_usage_error() {
         let args = Args { kubeconfig: Some("missing/kubeconfig".into()), context: None };
         let failure = args.config().await.unwrap_err();
-        assert!(matches!(&failure, Failure::Usage(text) if text.contains("missing/kubeconfig")), "{failure}");
+        assert!(matches!(&failure, CommandError::Usage(text) if text.contains("missing/kubeconfig")), "{failure}");
     }
 }

@@ -10,8 +10,8 @@ use serde_json::Value;
 use winpool_api::facts::Minor;
 
 use super::{
-    Failure,
-    output::{self, Format},
+    CommandError,
+    output::{self, OutputFormat},
 };
 
 /// The first minor that enables validation rules in CRDs by default.
@@ -47,7 +47,7 @@ enum CrdFormat {
 }
 
 /// Prints the CRDs or writes their files.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let rules = supports_rules(args.kubernetes.as_deref())?;
     let crds = winpool_api::custom_resource_definitions().into_iter();
     let mut manifests = crds.clone().map(|(file, crd)| (file, manifest(&crd, rules)));
@@ -55,29 +55,31 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         output::print(&output::text(&manifests.map(|(_, crd)| crd).collect::<Vec<_>>(), format))
     };
     match (args.output, args.out) {
-        (CrdFormat::Yaml, None) => list(&mut manifests, Format::Yaml),
-        (CrdFormat::Json, None) => list(&mut manifests, Format::Json),
+        (CrdFormat::Yaml, None) => list(&mut manifests, OutputFormat::Yaml),
+        (CrdFormat::Json, None) => list(&mut manifests, OutputFormat::Json),
         (CrdFormat::Yaml, Some(directory)) => {
             manifests.try_for_each(|(file, crd)| output::write(&directory, file, &output::yaml(&crd)))
         }
         (CrdFormat::JsonSchema, Some(directory)) => {
             crds.filter_map(|(_, crd)| json_schema::file(&crd)).try_for_each(|file| write_schema(&directory, file))
         }
-        (CrdFormat::Json, Some(_)) => Err(Failure::Usage("--out writes YAML or JSON schemas: omit -o json".to_owned())),
+        (CrdFormat::Json, Some(_)) => {
+            Err(CommandError::Usage("--out writes YAML or JSON schemas: omit -o json".to_owned()))
+        }
         (CrdFormat::JsonSchema, None) => {
-            Err(Failure::Usage("-o json-schema writes a file for each kind: add --out DIR".to_owned()))
+            Err(CommandError::Usage("-o json-schema writes a file for each kind: add --out DIR".to_owned()))
         }
     }
 }
 
-fn write_schema(directory: &Path, (file, schema): (String, Value)) -> Result<(), Failure> {
+fn write_schema(directory: &Path, (file, schema): (String, Value)) -> Result<(), CommandError> {
     output::write(directory, &file, &format!("{schema:#}\n"))
 }
 
 /// Whether an API server of the version in `--kubernetes` supports validation rules.
-fn supports_rules(kubernetes: Option<&str>) -> Result<bool, Failure> {
+fn supports_rules(kubernetes: Option<&str>) -> Result<bool, CommandError> {
     let minor = kubernetes.map(str::parse::<Minor>).transpose();
-    let minor = minor.map_err(|error| Failure::Usage(format!("--kubernetes: {error}")))?;
+    let minor = minor.map_err(|error| CommandError::Usage(format!("--kubernetes: {error}")))?;
     Ok(minor.is_none_or(|minor| minor >= FIRST_WITH_CEL))
 }
 
@@ -119,6 +121,6 @@ mod tests {
     #[test]
     fn an_invalid_version_is_a_usage_error() {
         let text = "--kubernetes: `newest` is not a Kubernetes version such as 1.34";
-        assert_eq!(supports_rules(Some("newest")), Err(Failure::Usage(text.into())));
+        assert_eq!(supports_rules(Some("newest")), Err(CommandError::Usage(text.into())));
     }
 }

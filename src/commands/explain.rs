@@ -9,7 +9,7 @@ use winpool_api::{
 use winpool_core::{known_issues, lint::Code, text::closest};
 
 use super::{
-    Failure,
+    CommandError,
     output::{self, BOLD},
 };
 
@@ -25,7 +25,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// There is no such code.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let text = args.code.map_or_else(|| Ok(list()), |name| explanation(&name).ok_or_else(|| unknown(&name)))?;
     output::print_styled(&text)
 }
@@ -110,13 +110,13 @@ fn explanation(name: &str) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-fn unknown(name: &str) -> Failure {
+fn unknown(name: &str) -> CommandError {
     let known: Vec<_> = Subject::all().flat_map(Subject::names).collect();
     let remedy = match closest(name, known.iter().map(String::as_str)) {
         Some(known) => format!("Did you mean {known}?"),
         None => "Without CODE, winpool explain lists all".to_owned(),
     };
-    Failure::Usage(format!("{name} is no code, condition, reason or known issue. {remedy}"))
+    CommandError::Usage(format!("{name} is no code, condition, reason or known issue. {remedy}"))
 }
 
 /// All codes and conditions, with the first line of each.
@@ -192,7 +192,7 @@ mod tests {
         for (name, remedy) in table {
             assert_eq!(explanation(name), None);
             let text = format!("{name} is no code, condition, reason or known issue. {remedy}");
-            assert_eq!(unknown(name), Failure::Usage(text));
+            assert_eq!(unknown(name), CommandError::Usage(text));
         }
     }
 

@@ -6,13 +6,14 @@ use winpool_core::{
     foreign_text::escaped_lines,
     kubernetes::syntax,
     manifests::{
-        BootstrapTemplates, Budget, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, Manifests, ReadError, Resources, Selection,
+        BootstrapTemplates, Budget, FileSelection, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, ManifestSet, Manifests,
+        ReadError,
     },
     text::counted,
 };
 
 use super::{
-    Failure,
+    CommandError,
     progress::{self, Progress},
 };
 
@@ -39,7 +40,7 @@ impl From<Paths> for Vec<PathBuf> {
 ///
 /// # Errors
 /// There is none, or one of them has problems.
-pub(super) fn resources(files: &[PathBuf]) -> Result<Resources, Failure> {
+pub(super) fn resources(files: &[PathBuf]) -> Result<ManifestSet, CommandError> {
     resources_among(files, read(files)?, None)
 }
 
@@ -47,16 +48,20 @@ pub(super) fn resources(files: &[PathBuf]) -> Result<Resources, Failure> {
 ///
 /// # Errors
 /// Those of [`resources`].
-pub(super) fn resources_and_templates(files: &[PathBuf]) -> Result<(Resources, BootstrapTemplates), Failure> {
+pub(super) fn resources_and_templates(files: &[PathBuf]) -> Result<(ManifestSet, BootstrapTemplates), CommandError> {
     let manifests = read(files)?;
     let templates = BootstrapTemplates::among(&manifests.objects);
     Ok((resources_among(files, manifests, Some(KUBEADM_CONFIG_TEMPLATE))?, templates))
 }
 
 /// Reads the resources among manifests. Objects of another kind are skipped with a note, unless the caller reads them.
-fn resources_among(files: &[PathBuf], manifests: Manifests, also_read: Option<&str>) -> Result<Resources, Failure> {
+fn resources_among(
+    files: &[PathBuf],
+    manifests: Manifests,
+    also_read: Option<&str>,
+) -> Result<ManifestSet, CommandError> {
     manifests.ignored.iter().for_each(|text| note(&format!("skipped: {text}")));
-    let mut resources = Resources::new(manifests).map_err(|problems| failure(&problems))?;
+    let mut resources = ManifestSet::new(manifests).map_err(|problems| failure(&problems))?;
     resources.other_kinds.retain(|kind| Some(kind.as_str()) != also_read);
     if !resources.other_kinds.is_empty() {
         let kinds: Vec<_> = resources.other_kinds.iter().map(String::as_str).collect();
@@ -65,49 +70,50 @@ fn resources_among(files: &[PathBuf], manifests: Manifests, also_read: Option<&s
     if resources.pools.is_empty() && resources.profiles.is_empty() {
         let names: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
         let text = format!("{}: no WindowsNodePool and no WindowsRuntimeProfile found", names.join(", "));
-        return Err(Failure::Problems(text));
+        return Err(CommandError::Problems(text));
     }
     Ok(resources)
 }
 
 /// The objects in files of any size, such as the nodes of a large cluster.
-pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, Failure> {
-    read_within(files, &mut Budget::unbounded(), Selection::default())
+pub(super) fn read(files: &[PathBuf]) -> Result<Manifests, CommandError> {
+    read_within(files, &mut Budget::unbounded(), FileSelection::default())
 }
 
 /// The objects in some files within a budget.
 pub(super) fn read_within(
     files: &[PathBuf],
     budget: &mut Budget,
-    selection: Selection<'_>,
-) -> Result<Manifests, Failure> {
+    selection: FileSelection<'_>,
+) -> Result<Manifests, CommandError> {
     if files.iter().filter(|path| path.as_path() == Path::new("-")).count() > 1 {
         return Err(stdin_twice());
     }
     let reads_stdin = files.iter().any(|path| path.as_path() == Path::new("-"));
     let _progress = (!reads_stdin).then(|| Progress::start("reading files", "file"));
-    Manifests::read_selected(files, budget, selection).map_err(|error: ReadError| Failure::Usage(error.to_string()))
+    Manifests::read_selected(files, budget, selection)
+        .map_err(|error: ReadError| CommandError::Usage(error.to_string()))
 }
 
 /// The failure for `-` as the path of two inputs.
-pub(super) fn stdin_twice() -> Failure {
-    Failure::Usage("standard input can be read only once. Write - for one path only".to_owned())
+pub(super) fn stdin_twice() -> CommandError {
+    CommandError::Usage("standard input can be read only once. Write - for one path only".to_owned())
 }
 
 /// The failure that lists all problems, one per line.
-pub(super) fn failure(problems: &[LocatedProblem]) -> Failure {
+pub(super) fn failure(problems: &[LocatedProblem]) -> CommandError {
     let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
     let count = counted(problems.len(), "problem");
-    Failure::Problems(format!("{count} in the input, nothing is written\n{}", lines.join("\n")))
+    CommandError::Problems(format!("{count} in the input, nothing is written\n{}", lines.join("\n")))
 }
 
 /// The value of `--namespace`.
-pub(super) fn namespace(name: String) -> Result<String, Failure> {
+pub(super) fn namespace(name: String) -> Result<String, CommandError> {
     if syntax::is_dns_label(&name) {
         return Ok(name);
     }
     let text = format!("--namespace: `{name}` is not the name of a namespace. Use at most 63 of a-z, 0-9 and -");
-    Err(Failure::Usage(text))
+    Err(CommandError::Usage(text))
 }
 
 /// Prints a note to stderr.

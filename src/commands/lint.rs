@@ -25,20 +25,20 @@ use self::{
     config::{Config, FailOn, RuntimeName},
 };
 pub use self::{
-    check::{Report, check},
+    check::{LintReport, check},
     finding::LocatedFinding,
-    report::Document,
+    report::LintDocument,
 };
 use winpool_api::facts::{ContainerRuntime, Minor, support};
 use winpool_core::{
     image::{Lookup, Reference},
     lint::{TargetCluster, Workload},
-    manifests::{Budget, Manifest, Manifests, Others, Resources, Selection},
+    manifests::{Budget, FileSelection, Manifest, ManifestSet, Manifests, Others},
     tables,
     text::counted,
 };
 
-use super::{Failure, connect, input, output, registry, render::minor};
+use super::{CommandError, connect, input, output, registry, render::minor};
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -117,19 +117,20 @@ pub(super) struct Settings {
 }
 
 impl TryFrom<Args> for Settings {
-    type Error = Failure;
+    type Error = CommandError;
 
-    fn try_from(args: Args) -> Result<Self, Failure> {
-        let wrong = |error: std::io::Error| Failure::Usage(format!("the working directory cannot be read: {error}"));
+    fn try_from(args: Args) -> Result<Self, CommandError> {
+        let wrong =
+            |error: std::io::Error| CommandError::Usage(format!("the working directory cannot be read: {error}"));
         let current = std::env::current_dir().map_err(wrong)?;
         let mut config = Config::read(args.config, &current)?;
         let minor = args.kubernetes.as_deref().map(minor).transpose()?.or(config.kubernetes).unwrap_or(support::NEWEST);
         for text in &args.ignore {
-            config.ignored.insert(text.parse().map_err(|error| Failure::Usage(format!("--ignore: {error}")))?);
+            config.ignored.insert(text.parse().map_err(|error| CommandError::Usage(format!("--ignore: {error}")))?);
         }
         let baseline = args.baseline.or_else(|| config.baseline.clone());
         if args.write_baseline && baseline.is_none() {
-            return Err(Failure::Usage("--write-baseline needs the name of a file: --baseline FILE".to_owned()));
+            return Err(CommandError::Usage("--write-baseline needs the name of a file: --baseline FILE".to_owned()));
         }
         Ok(Self {
             files: [args.paths, args.filename].concat(),
@@ -158,7 +159,7 @@ fn runtime(requested: Option<RuntimeName>, minor: Minor) -> ContainerRuntime {
 ///
 /// # Errors
 /// There is a finding that fails.
-pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+pub(super) fn run(settings: Settings) -> Result<(), CommandError> {
     let mut report = report(&settings)?;
     tables::not_checked(settings.target.minor).iter().for_each(|text| input::note(text));
     if settings.writes_baseline
@@ -185,17 +186,17 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     report.notes().iter().for_each(|text| input::note(text));
     let summary = report.summary();
     if report.findings.iter().any(|found| settings.fail_on.includes(found.severity)) {
-        return Err(Failure::Problems(summary));
+        return Err(CommandError::Problems(summary));
     }
     input::note(&summary);
     Ok(())
 }
 
 /// The findings that the configuration does not turn off, with its severities.
-fn report(settings: &Settings) -> Result<Report, Failure> {
+fn report(settings: &Settings) -> Result<LintReport, CommandError> {
     let Settings { config, current, .. } = settings;
     let excluded = |file: &Path| config.excludes(file, current);
-    let selection = Selection { excluded: &excluded, others: settings.others };
+    let selection = FileSelection { excluded: &excluded, others: settings.others };
     let manifests = input::read_within(&settings.files, &mut Budget::bounded(), selection)?;
     let own = OwnResources::read(&manifests.objects);
     let lookups = settings.registry.as_ref().map(|args| look_up(&manifests, &own.resources, args)).transpose()?;
@@ -212,9 +213,9 @@ fn report(settings: &Settings) -> Result<Report, Failure> {
 /// Looks up the images of all workloads.
 fn look_up(
     manifests: &Manifests,
-    resources: &Resources,
+    resources: &ManifestSet,
     args: &registry::Args,
-) -> Result<HashMap<Reference, Lookup>, Failure> {
+) -> Result<HashMap<Reference, Lookup>, CommandError> {
     let template = |manifest: &Manifest| Workload::of(&manifest.object.value())?.template().ok();
     let containers = manifests.objects.iter().filter_map(template).flat_map(|template| template.containers);
     let images = containers.map(|container| container.image.raw().to_owned()).collect();
@@ -226,7 +227,7 @@ fn look_up(
 }
 
 /// The mirrors of a registry in all profiles: several pools may pull the same image.
-fn mirrors(resources: &Resources, registry: &str) -> Arc<[String]> {
+fn mirrors(resources: &ManifestSet, registry: &str) -> Arc<[String]> {
     let profiles = resources.profiles.values().filter_map(|(profile, _)| profile.profile.as_ref().ok());
     let mut seen = BTreeSet::new();
     let endpoints = profiles.flat_map(|profile| profile.mirrors(registry));

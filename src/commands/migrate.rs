@@ -15,7 +15,7 @@ use winpool_core::{
 };
 
 use super::{
-    Failure, connect, input,
+    CommandError, connect, input,
     output::{self, ReportFormat},
     progress::Progress,
     registry,
@@ -54,17 +54,17 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// A workload would not run or is unknown, or the capacity is not sufficient.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { pool, to, namespace, output: format, registry, registries, cluster } = args;
     let namespace = input::namespace(namespace)?;
     let runtime = connect::runtime()?;
     let (snapshot, (pods, controllers)) = runtime.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
         let client = progress.counting(cluster.client().await?);
-        let failure = |error: cluster::ListError| Failure::Cluster(error.to_string());
+        let failure = |error: cluster::ListError| CommandError::Cluster(error.to_string());
         let snapshot = cluster::list_snapshot(&client, &namespace).await.map_err(failure)?;
         let workloads = cluster::list_workloads(&client).await.map_err(failure)?;
-        Ok::<_, Failure>((snapshot, workloads))
+        Ok::<_, CommandError>((snapshot, workloads))
     })?;
     let target = target(&snapshot, &pool, &to)?;
     let planner = MigrationPlanner {
@@ -80,7 +80,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     });
     let migration = planner.plan(&pool, &target, &lookups).ok_or_else(|| {
         let other = if matches!(target, MigrationTarget::Pool(_)) { format!(" or {to}") } else { String::new() };
-        Failure::Problems(format!(
+        CommandError::Problems(format!(
             "WindowsNodePool {pool}{other} has an invalid spec or is being deleted. See kubectl describe wnp"
         ))
     })?;
@@ -88,17 +88,19 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         ReportFormat::Text => text(&pool, &target, &migration),
         ReportFormat::Json => format!("{:#}\n", as_json(&pool, &target, &migration)),
     })?;
-    summary(&migration).map_or(Ok(()), |summary| Err(Failure::Problems(summary)))
+    summary(&migration).map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
 }
 
 /// The value of `--to`.
-fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<MigrationTarget, Failure> {
+fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<MigrationTarget, CommandError> {
     let pools = || snapshot.pools.names().collect::<Vec<_>>().join(", ");
     if !snapshot.pools.contains(pool) {
-        return Err(Failure::Problems(format!("there is no WindowsNodePool {pool}. Existing pools: {}", pools())));
+        return Err(CommandError::Problems(format!("there is no WindowsNodePool {pool}. Existing pools: {}", pools())));
     }
     if to == pool {
-        return Err(Failure::Usage(format!("--to: {to} is the same pool. Use another pool, or a Windows version")));
+        return Err(CommandError::Usage(format!(
+            "--to: {to} is the same pool. Use another pool, or a Windows version"
+        )));
     }
     if snapshot.pools.contains(to) {
         return Ok(MigrationTarget::Pool(to.to_owned()));
@@ -106,7 +108,7 @@ fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<MigrationTarget, 
     let build = builds::named(to).or_else(|| to.parse::<OsVersion>().ok().map(|version| version.build));
     build.map(|build| MigrationTarget::Version { name: to.to_owned(), build }).ok_or_else(|| {
         let versions = builds::names().collect::<Vec<_>>().join(", ");
-        Failure::Usage(format!(
+        CommandError::Usage(format!(
             "--to: {to:?} is neither a pool nor a Windows version. Pools: {}. Versions: {versions}, or 10.0.NNNNN",
             pools()
         ))

@@ -14,27 +14,27 @@ use clap::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Failure;
+use super::CommandError;
 
 /// Where objects are written.
 #[derive(Clone, Debug)]
 pub enum Destination {
     /// To standard output.
-    Stdout(Format),
+    Stdout(OutputFormat),
     /// As files into a directory.
     Directory(PathBuf),
 }
 
 impl Destination {
     /// The directory, if there is one, else standard output.
-    pub fn new(directory: Option<PathBuf>, format: Format) -> Self {
+    pub fn new(directory: Option<PathBuf>, format: OutputFormat) -> Self {
         directory.map_or(Self::Stdout(format), Self::Directory)
     }
 }
 
 /// The format of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// YAML documents
     #[default]
     Yaml,
@@ -53,7 +53,7 @@ pub enum ReportFormat {
 }
 
 /// The objects as text. The same objects always result in the same bytes.
-pub fn text(objects: &[Value], format: Format) -> String {
+pub fn text(objects: &[Value], format: OutputFormat) -> String {
     let mut bytes = Vec::new();
     // Writing values to a Vec does not fail.
     let _ = write_objects(&mut bytes, objects, format);
@@ -67,16 +67,16 @@ pub fn text(objects: &[Value], format: Format) -> String {
 pub fn write_objects<'a>(
     out: &mut impl io::Write,
     objects: impl IntoIterator<Item = &'a Value>,
-    format: Format,
+    format: OutputFormat,
 ) -> io::Result<()> {
     match format {
-        Format::Yaml => {
+        OutputFormat::Yaml => {
             for (number, object) in objects.into_iter().enumerate() {
                 let separator = if number == 0 { "" } else { "---\n" };
                 write!(out, "{separator}{}", yaml(object))?;
             }
         }
-        Format::Json => {
+        OutputFormat::Json => {
             let list = List { api_version: "v1", items: objects.into_iter().collect(), kind: "List" };
             serde_json::to_writer_pretty(&mut *out, &list)?;
             writeln!(out)?;
@@ -94,7 +94,10 @@ struct List<'a> {
 }
 
 /// Prints objects to stdout, one by one.
-pub fn print_objects<'a>(objects: impl IntoIterator<Item = &'a Value>, format: Format) -> Result<(), Failure> {
+pub fn print_objects<'a>(
+    objects: impl IntoIterator<Item = &'a Value>,
+    format: OutputFormat,
+) -> Result<(), CommandError> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     ignore_closed_pipe(write_objects(&mut out, objects, format).and_then(|()| out.flush()))
 }
@@ -107,13 +110,13 @@ pub fn yaml(object: &Value) -> String {
 }
 
 /// Prints text to stdout. A closed pipe, as by `head`, is not a failure.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Prints a report to stdout. Its styles are removed unless stdout is a terminal and NO_COLOR is not set.
-pub fn print_styled(text: &str) -> Result<(), Failure> {
+pub fn print_styled(text: &str) -> Result<(), CommandError> {
     let mut out = AutoStream::auto(io::stdout().lock());
     ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
@@ -128,22 +131,22 @@ pub const RED: Style = AnsiColor::Red.on_default();
 /// The style of what needs attention.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 
-fn ignore_closed_pipe(result: io::Result<()>) -> Result<(), Failure> {
+fn ignore_closed_pipe(result: io::Result<()>) -> Result<(), CommandError> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Usage(format!("cannot write to stdout: {error}")))
+            Err(CommandError::Usage(format!("cannot write to stdout: {error}")))
         }
         _ => Ok(()),
     }
 }
 
 /// Writes a file into a directory, and creates the directory if it does not exist.
-pub fn write(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
+pub fn write(directory: &Path, name: &str, text: &str) -> Result<(), CommandError> {
     let path = directory.join(name);
     path.parent()
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::write(&path, text))
-        .map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))
+        .map_err(|error| CommandError::Usage(format!("cannot write {}: {error}", path.display())))
 }
 
 #[cfg(test)]
@@ -155,10 +158,10 @@ mod tests {
     #[test]
     fn yaml_is_documents_and_json_is_one_list() {
         let objects = [json!({"kind": "A", "long": "word ".repeat(60)}), json!({"kind": "B", "quoted": "1809"})];
-        let documents = text(&objects, Format::Yaml);
+        let documents = text(&objects, OutputFormat::Yaml);
         assert_eq!(serde_saphyr::from_multiple::<Value>(&documents).unwrap(), objects);
         assert!(documents.contains("quoted: \"1809\""), "{documents}");
-        let list = serde_json::from_str::<Value>(&text(&objects, Format::Json)).unwrap();
+        let list = serde_json::from_str::<Value>(&text(&objects, OutputFormat::Json)).unwrap();
         assert_eq!((&list["kind"], &list["items"]), (&json!("List"), &json!(objects)));
     }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use winpool_api::names::DEFAULT_NAMESPACE;
 use winpool_core::{
-    manifests::Resources,
+    manifests::ManifestSet,
     ownership::Ownership,
     pool::{Pool, ProfileView, Snapshot},
 };
 
 use super::{
-    Failure, connect, input,
+    CommandError, connect, input,
     output::{self, ReportFormat},
     pools::check_names,
     progress::Progress,
@@ -53,7 +53,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// Anything would change or break.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { paths, kubernetes, pool, namespace, output: format, cluster } = args;
     let files = Vec::from(paths);
     let upgrade = kubernetes.as_deref().map(render::minor).transpose()?;
@@ -69,17 +69,17 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         ReportFormat::Text => output::print_styled(&text::text(&preview)),
         ReportFormat::Json => output::print(&format!("{:#}\n", serde_json::json!(preview))),
     }?;
-    preview.summary().map_or(Ok(()), |summary| Err(Failure::Problems(summary)))
+    preview.summary().map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
 }
 
-async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapshot, Failure> {
+async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapshot, CommandError> {
     let progress = Progress::start("reading the cluster", "request");
     let client = progress.counting(cluster.client().await?);
     if let Ok(Some(problem)) = cluster::problem_of_definitions(&client).await {
         input::note(&format!("{problem}: {}", cluster::DEFINITIONS_REMEDY));
     }
     let snapshot = cluster::list_snapshot(&client, namespace).await;
-    let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
+    let snapshot = snapshot.map_err(|error| CommandError::Cluster(error.to_string()))?;
     let snapshot =
         workloads::added(&client, snapshot, "new taints are planned without a check that pods tolerate them").await;
     drop(progress);
@@ -95,7 +95,7 @@ async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapsh
 }
 
 /// Replaces stored resources by those in the files, as `kubectl apply` would.
-fn apply(snapshot: &mut Snapshot, given: &Resources) {
+fn apply(snapshot: &mut Snapshot, given: &ManifestSet) {
     for (name, (pool, _)) in &given.pools {
         let applied = match snapshot.pools.get(name) {
             Some(stored) => applied_pool(stored, pool),

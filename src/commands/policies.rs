@@ -6,8 +6,8 @@ use serde_json::Value;
 use winpool_api::{facts::Minor, names::DEFAULT_NAMESPACE};
 
 use super::{
-    Failure, input,
-    output::{self, Format},
+    CommandError, input,
+    output::{self, OutputFormat},
 };
 use crate::policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_VALIDATING, MUTATING, VALIDATING};
 
@@ -16,7 +16,7 @@ use crate::policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_
 pub(super) struct Args {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
     /// Print the MutatingAdmissionPolicies instead of the ValidatingAdmissionPolicies
     #[arg(long)]
     mutating: bool,
@@ -32,7 +32,7 @@ pub(super) struct Args {
 }
 
 /// Prints the policies or writes their files.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { output: format, mutating: is_mutating, out, kubernetes, namespace } = args;
     let namespace = input::namespace(namespace)?;
     let (policies, first) = match is_mutating {
@@ -40,7 +40,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         false => (VALIDATING, FIRST_WITH_VALIDATING),
     };
     if kubernetes < first {
-        return Err(Failure::Usage(format!(
+        return Err(CommandError::Usage(format!(
             "--kubernetes {kubernetes}: these policies require Kubernetes {first} or later"
         )));
     }
@@ -57,11 +57,11 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// YAML documents in a format.
-fn formatted(text: String, format: Format) -> Result<String, Failure> {
-    if format == Format::Yaml {
+fn formatted(text: String, format: OutputFormat) -> Result<String, CommandError> {
+    if format == OutputFormat::Yaml {
         return Ok(text);
     }
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
-        .map_err(|error| Failure::Usage(format!("cannot read the policies: {error}")))?;
+        .map_err(|error| CommandError::Usage(format!("cannot read the policies: {error}")))?;
     Ok(output::text(&objects, format))
 }

@@ -2,7 +2,7 @@
 
 use winpool_core::text::{closest, some_of};
 
-use super::Failure;
+use super::CommandError;
 
 /// Fails if a pool does not exist, with the name of one that was probably meant. `place` is where the names were typed,
 /// such as `--pool: `.
@@ -10,13 +10,13 @@ pub(super) fn check_names<'n>(
     place: &str,
     typed: impl IntoIterator<Item = &'n str>,
     known: impl IntoIterator<Item = &'n str> + Clone,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let exists = |name: &&str| known.clone().into_iter().any(|known| known == *name);
     let unknown: Vec<&str> = typed.into_iter().filter(|name| !exists(name)).collect();
     let Some(first) = unknown.first() else { return Ok(()) };
     let similar = closest(first, known.clone()).map(|known| format!("Did you mean {known}? ")).unwrap_or_default();
     let text = format!("{place}there is no WindowsNodePool {}. {similar}See kubectl get wnp", some_of(unknown));
-    Err(Failure::Usage(text))
+    Err(CommandError::Usage(text))
 }
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ mod tests {
             ),
         ];
         for (typed, expected) in table {
-            let expected = expected.map_or(Ok(()), |text| Err(Failure::Usage(text.to_owned())));
+            let expected = expected.map_or(Ok(()), |text| Err(CommandError::Usage(text.to_owned())));
             assert_eq!(check_names("--pool: ", typed.iter().copied(), ["batch", "web"]), expected);
         }
     }

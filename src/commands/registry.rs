@@ -11,7 +11,7 @@ use http::uri::Authority;
 use tracing::warn;
 use winpool_core::image::{Lookup, Reference};
 
-use super::{Failure, progress::Progress};
+use super::{CommandError, progress::Progress};
 use crate::registry::{Registry, RegistrySettings};
 
 /// How many lookups are started at a time; the registry client limits its requests itself.
@@ -31,14 +31,14 @@ pub(super) struct Args {
 
 impl Args {
     /// The client for these options.
-    pub(super) fn registry(self) -> Result<Registry, Failure> {
+    pub(super) fn registry(self) -> Result<Registry, CommandError> {
         let plain_http: BTreeSet<String> = self.registry_plain_http.into_iter().collect();
         let settings = RegistrySettings { certificates: self.registry_ca, plain_http, ..RegistrySettings::default() };
-        Registry::new(settings).map_err(|error| Failure::Usage(format!("--registry-ca: {error}")))
+        Registry::new(settings).map_err(|error| CommandError::Usage(format!("--registry-ca: {error}")))
     }
 
     /// The client for the operator; `None` if the system has no trusted certificates.
-    pub(super) fn registry_if_any(self) -> Result<Option<Registry>, Failure> {
+    pub(super) fn registry_if_any(self) -> Result<Option<Registry>, CommandError> {
         let is_specified = self.registry_ca.is_some();
         match self.registry() {
             Ok(registry) => Ok(Some(registry)),

@@ -21,7 +21,7 @@ use winpool_api::{
 };
 use winpool_core::{
     Objects,
-    manifests::{self, Resources},
+    manifests::{self, ManifestSet},
     node::WindowsNode,
     pool::{Snapshot, configs::ExpectedNode},
     render::Bootstrap,
@@ -29,8 +29,8 @@ use winpool_core::{
 };
 
 use super::{
-    Failure, input,
-    output::{Destination, Format},
+    CommandError, input,
+    output::{Destination, OutputFormat},
 };
 
 pub use cluster_api::machine_objects;
@@ -65,7 +65,7 @@ pub(super) struct Args {
     namespace: String,
     /// The output format of objects [default: yaml]
     #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
     /// Write one file for each object into this directory instead of printing them, and for each ConfigMap a directory with
     /// the files for a node. The directory must be empty or written by winpool render, which replaces it
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
@@ -101,7 +101,7 @@ pub(super) struct Args {
 
 impl Args {
     /// Rejects options that have no effect on the target.
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), CommandError> {
         let Some(target) = self.target else { return Ok(()) };
         let unused = [
             ("--nodes", self.nodes.is_some() && matches!(target.output(), Output::Machines(_))),
@@ -113,7 +113,7 @@ impl Args {
             Some((option, _)) => {
                 let target = clap::ValueEnum::to_possible_value(&target).map(|value| value.get_name().to_owned());
                 let text = format!("{option} cannot be used with --target {}", target.unwrap_or_default());
-                Err(Failure::Usage(text))
+                Err(CommandError::Usage(text))
             }
             None => Ok(()),
         }
@@ -148,9 +148,9 @@ pub(super) struct Settings {
 }
 
 impl TryFrom<Args> for Settings {
-    type Error = Failure;
+    type Error = CommandError;
 
-    fn try_from(args: Args) -> Result<Self, Failure> {
+    fn try_from(args: Args) -> Result<Self, CommandError> {
         args.check()?;
         let has_default_versions = args.kubernetes.is_empty() || args.containerd.is_empty();
         let expected_nodes = expected_nodes(&args.kubernetes, &args.containerd)?;
@@ -176,7 +176,7 @@ impl TryFrom<Args> for Settings {
 }
 
 /// All combinations of the versions.
-fn expected_nodes(kubernetes: &[String], containerd: &[String]) -> Result<Vec<ExpectedNode>, Failure> {
+fn expected_nodes(kubernetes: &[String], containerd: &[String]) -> Result<Vec<ExpectedNode>, CommandError> {
     let minors = kubernetes.iter().map(|text| minor(text)).collect::<Result<Vec<_>, _>>()?;
     let versions = containerd.iter().map(|text| containerd_version(text)).collect::<Result<Vec<_>, _>>()?;
     let minors = if minors.is_empty() { vec![support::NEWEST] } else { minors };
@@ -186,31 +186,31 @@ fn expected_nodes(kubernetes: &[String], containerd: &[String]) -> Result<Vec<Ex
 }
 
 /// The value of `--kubernetes`.
-pub(super) fn minor(text: &str) -> Result<Minor, Failure> {
-    let minor = text.parse::<Minor>().map_err(|error| Failure::Usage(format!("--kubernetes: {error}")))?;
+pub(super) fn minor(text: &str) -> Result<Minor, CommandError> {
+    let minor = text.parse::<Minor>().map_err(|error| CommandError::Usage(format!("--kubernetes: {error}")))?;
     if minor < support::OLDEST {
         let text = format!("--kubernetes: {minor} does not support Windows nodes. Use {} or later", support::OLDEST);
-        return Err(Failure::Usage(text));
+        return Err(CommandError::Usage(text));
     }
     Ok(minor)
 }
 
-fn containerd_version(text: &str) -> Result<ContainerdVersion, Failure> {
+fn containerd_version(text: &str) -> Result<ContainerdVersion, CommandError> {
     let version =
-        text.parse::<ContainerdVersion>().map_err(|error| Failure::Usage(format!("--containerd: {error}")))?;
+        text.parse::<ContainerdVersion>().map_err(|error| CommandError::Usage(format!("--containerd: {error}")))?;
     if containerd::release_line(version).is_none() {
         let known: Vec<_> = containerd::RELEASE_LINES
             .iter()
             .map(|generation| format!("{}.{}", generation.first.major, generation.first.minor))
             .collect();
         let text = format!("--containerd: unknown version {text}. Use one of {}", known.join(", "));
-        return Err(Failure::Usage(text));
+        return Err(CommandError::Usage(text));
     }
     Ok(version)
 }
 
 /// Prints what the target needs, or writes its files.
-pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+pub(super) fn run(settings: Settings) -> Result<(), CommandError> {
     let documents = match settings.output {
         Output::Machines(target) => for_machines(&settings, target),
         _ => for_nodes(&settings),
@@ -218,7 +218,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     documents?.write(settings.destination)
 }
 
-fn for_nodes(settings: &Settings) -> Result<Documents, Failure> {
+fn for_nodes(settings: &Settings) -> Result<Documents, CommandError> {
     let resources = input::resources(&settings.files)?;
     let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
     let snapshot = snapshot(&resources, nodes, &settings.namespace);
@@ -234,7 +234,7 @@ fn for_nodes(settings: &Settings) -> Result<Documents, Failure> {
 }
 
 /// What machines of Cluster API need.
-fn for_machines(settings: &Settings, target: MachineTarget) -> Result<Documents, Failure> {
+fn for_machines(settings: &Settings, target: MachineTarget) -> Result<Documents, CommandError> {
     let (resources, templates) = input::resources_and_templates(&settings.files)?;
     let snapshot = snapshot(&resources, Objects::default(), &settings.namespace);
     let input = Input {
@@ -266,18 +266,18 @@ fn print_notes(settings: &Settings, snapshot: &Snapshot, rendered: &Rendered) {
     rendered.notes.iter().for_each(|text| input::note(text));
 }
 
-fn read_nodes(file: &PathBuf) -> Result<Objects<WindowsNode>, Failure> {
+fn read_nodes(file: &PathBuf) -> Result<Objects<WindowsNode>, CommandError> {
     let manifests = input::read(std::slice::from_ref(file))?;
     let nodes = manifests::nodes(manifests).map_err(|problems| input::failure(&problems))?;
     if nodes.is_empty() {
         let text = format!("{}: no node with label kubernetes.io/os=windows found", file.display());
-        return Err(Failure::Problems(text));
+        return Err(CommandError::Problems(text));
     }
     Ok(nodes)
 }
 
 /// The snapshot of a cluster with only these resources and nodes.
-pub fn snapshot(resources: &Resources, nodes: Objects<WindowsNode>, namespace: impl Into<String>) -> Snapshot {
+pub fn snapshot(resources: &ManifestSet, nodes: Objects<WindowsNode>, namespace: impl Into<String>) -> Snapshot {
     Snapshot {
         now: Timestamp::now(),
         namespace: namespace.into(),

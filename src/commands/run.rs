@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use winpool_api::names::DEFAULT_NAMESPACE;
 use winpool_core::{tables, text::with_sources};
 
-use super::{Failure, connect, input, registry, signals::Signals};
+use super::{CommandError, connect, input, registry, signals::Signals};
 use crate::{
     admin::{self, Admin, Certificate, CertificateError, CertificateSource, Metrics, Readiness},
     cluster::{self, Reviewer, identified, identity},
@@ -99,7 +99,7 @@ struct SecureArgs {
 
 impl Args {
     /// Checks the options, and reads the certificate for the HTTPS server.
-    fn check(&self) -> Result<Option<(SocketAddr, Certificate)>, Failure> {
+    fn check(&self) -> Result<Option<(SocketAddr, Certificate)>, CommandError> {
         input::namespace(self.namespace.clone())?;
         self.secure.read()
     }
@@ -107,14 +107,14 @@ impl Args {
 
 impl SecureArgs {
     /// The address and the certificate; `None` without an address.
-    fn read(&self) -> Result<Option<(SocketAddr, Certificate)>, Failure> {
+    fn read(&self) -> Result<Option<(SocketAddr, Certificate)>, CommandError> {
         let Some(address) = self.address else { return Ok(None) };
         let source = match (self.certificate.clone(), self.key.clone()) {
             (Some(certificate), Some(key)) => CertificateSource::Files { certificate, key },
             _ => CertificateSource::SelfSigned,
         };
         let certificate = Certificate::new(source).map_err(|error| {
-            Failure::Usage(format!("{error}. Check --tls-cert-file and --tls-private-key-file, or omit both"))
+            CommandError::Usage(format!("{error}. Check --tls-cert-file and --tls-private-key-file, or omit both"))
         })?;
         Ok(Some((address, certificate)))
     }
@@ -129,7 +129,7 @@ enum Switch {
 }
 
 /// Runs the operator until a signal or a bug ends it.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let secure = args.check()?;
     let runtime = connect::runtime()?;
     let result = runtime.block_on(with_telemetry(args, secure));
@@ -139,19 +139,23 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Runs the operator with logs and traces, and flushes them.
-async fn with_telemetry(args: Args, secure: Option<(SocketAddr, Certificate)>) -> Result<(), Failure> {
+async fn with_telemetry(args: Args, secure: Option<(SocketAddr, Certificate)>) -> Result<(), CommandError> {
     let telemetry = Telemetry::start(&args.log, args.log_format).map_err(|error| match error {
-        telemetry::Error::Filter(error) => Failure::Usage(format!("--log: {error}")),
-        error => Failure::Usage(error.to_string()),
+        telemetry::TelemetryError::Filter(error) => CommandError::Usage(format!("--log: {error}")),
+        error => CommandError::Usage(error.to_string()),
     })?;
     let result = operate(args, secure, &telemetry).await;
     let _ = spawn_blocking(|| telemetry.stop()).await;
     result
 }
 
-async fn operate(args: Args, secure: Option<(SocketAddr, Certificate)>, telemetry: &Telemetry) -> Result<(), Failure> {
+async fn operate(
+    args: Args,
+    secure: Option<(SocketAddr, Certificate)>,
+    telemetry: &Telemetry,
+) -> Result<(), CommandError> {
     let signals = Signals::listen()?;
-    let identity = identity().map_err(|error| Failure::Internal(with_sources(&error)))?;
+    let identity = identity().map_err(|error| CommandError::Internal(with_sources(&error)))?;
     let config = identified(args.cluster.operator_config().await?, &identity);
     let workloads = args.workloads == Switch::On;
     let registries = (workloads && args.registry == Switch::On).then_some(args.registries);
@@ -181,13 +185,13 @@ async fn operate(args: Args, secure: Option<(SocketAddr, Certificate)>, telemetr
     let mut servers = Servers::default();
     if let Some((listener, certificate)) = secure {
         let reviewer = Reviewer::new(config.clone(), &admin.metrics);
-        let reviewer = reviewer.map_err(|error| Failure::Internal(with_sources(&error)))?;
+        let reviewer = reviewer.map_err(|error| CommandError::Internal(with_sources(&error)))?;
         servers.add(|stop| admin::serve_secure(listener, certificate, Box::new(reviewer), admin.clone(), stop));
     }
     servers.add(|stop| admin::serve(listener, admin.clone(), stop).map(Ok));
     let stop = CancellationToken::new();
     let controllers = controllers::run(
-        controllers::Settings {
+        controllers::OperatorSettings {
             config,
             identity,
             namespace: args.namespace,
@@ -202,8 +206,8 @@ async fn operate(args: Args, secure: Option<(SocketAddr, Certificate)>, telemetr
     );
     let controllers = async {
         controllers.await.map_err(|error| match error {
-            controllers::Error::Lost(error) => Failure::NotLeader(error.to_string()),
-            error => Failure::Internal(with_sources(&error)),
+            controllers::StartError::Lost(error) => CommandError::NotLeader(error.to_string()),
+            error => CommandError::Internal(with_sources(&error)),
         })
     };
     let result = servers.serve_during(run_until_signal(controllers, signals, stop)).await;
@@ -221,9 +225,10 @@ async fn report_definitions(client: Client) {
     }
 }
 
-async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener, Failure> {
+async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener, CommandError> {
     let listener = TcpListener::bind(address).await;
-    listener.map_err(|error| Failure::Usage(format!("cannot listen on {address}: {error}. Choose another {option}")))
+    listener
+        .map_err(|error| CommandError::Usage(format!("cannot listen on {address}: {error}. Choose another {option}")))
 }
 
 /// The running admin servers.
@@ -243,11 +248,14 @@ impl Servers {
     }
 
     /// Runs an operator, and stops the servers when it ends.
-    async fn serve_during(mut self, operator: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    async fn serve_during(
+        mut self,
+        operator: impl Future<Output = Result<(), CommandError>>,
+    ) -> Result<(), CommandError> {
         let result = tokio::select! {
             result = operator => result,
             ended = self.tasks.join_next() => {
-                return Err(Failure::Internal(format!("an admin server stopped unexpectedly: {ended:?}")));
+                return Err(CommandError::Internal(format!("an admin server stopped unexpectedly: {ended:?}")));
             }
         };
         self.stop.cancel();
@@ -260,10 +268,10 @@ impl Servers {
 
 /// Runs the controllers until the first signal, then waits for running reconciles.
 async fn run_until_signal(
-    controllers: impl Future<Output = Result<(), Failure>>,
+    controllers: impl Future<Output = Result<(), CommandError>>,
     mut signals: Signals,
     stop: CancellationToken,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     tokio::pin!(controllers);
     tokio::select! {
         result = &mut controllers => return result,
@@ -275,7 +283,7 @@ async fn run_until_signal(
             warn!(grace_period = ?GRACE_PERIOD, "a reconcile did not finish within the grace period");
             Ok(())
         }),
-        signal = signals.next() => Err(Failure::Interrupted(signal)),
+        signal = signals.next() => Err(CommandError::Interrupted(signal)),
     }
 }
 
@@ -291,7 +299,7 @@ mod tests {
         args: Args,
     }
 
-    fn checked(args: &[&str]) -> Result<Args, Failure> {
+    fn checked(args: &[&str]) -> Result<Args, CommandError> {
         let args = CommandLine::parse_from([&["run"], args].concat()).args;
         args.check().map(|_| args)
     }
@@ -329,7 +337,10 @@ mod tests {
         }
         for bad in ["", "A", "a.b", "-a", "a-", "a_b", &"a".repeat(64)] {
             let failure = checked(&[&format!("--namespace={bad}")]).unwrap_err();
-            assert!(matches!(&failure, Failure::Usage(text) if text.starts_with("--namespace: ")), "{bad}: {failure}");
+            assert!(
+                matches!(&failure, CommandError::Usage(text) if text.starts_with("--namespace: ")),
+                "{bad}: {failure}"
+            );
         }
     }
 }

@@ -1,16 +1,16 @@
 //! The signals that stop the operator.
 
-use super::Failure;
+use super::CommandError;
 
-fn cannot_listen(error: std::io::Error) -> Failure {
-    Failure::Usage(format!("cannot handle signals: {error}"))
+fn cannot_listen(error: std::io::Error) -> CommandError {
+    CommandError::Usage(format!("cannot handle signals: {error}"))
 }
 
 #[cfg(unix)]
 mod platform {
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
-    use super::{Failure, cannot_listen};
+    use super::{CommandError, cannot_listen};
 
     /// The signals that stop the operator.
     pub(in crate::commands) struct Signals {
@@ -19,7 +19,7 @@ mod platform {
     }
 
     impl Signals {
-        pub(in crate::commands) fn listen() -> Result<Self, Failure> {
+        pub(in crate::commands) fn listen() -> Result<Self, CommandError> {
             let listen = |kind| signal(kind).map_err(cannot_listen);
             Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
         }
@@ -38,7 +38,7 @@ mod platform {
 mod platform {
     use tokio::signal::windows::{CtrlC, CtrlShutdown, ctrl_c, ctrl_shutdown};
 
-    use super::{Failure, cannot_listen};
+    use super::{CommandError, cannot_listen};
 
     /// The signals that stop the operator. The end of a container is `CTRL_SHUTDOWN_EVENT`.
     pub(in crate::commands) struct Signals {
@@ -47,7 +47,7 @@ mod platform {
     }
 
     impl Signals {
-        pub(in crate::commands) fn listen() -> Result<Self, Failure> {
+        pub(in crate::commands) fn listen() -> Result<Self, CommandError> {
             let shutdown = ctrl_shutdown().map_err(cannot_listen)?;
             Ok(Self { shutdown, interrupt: ctrl_c().map_err(cannot_listen)? })
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use winpool_api::names::DEFAULT_NAMESPACE;
 
 use super::{
-    Failure, connect, input,
+    CommandError, connect, input,
     output::{self, ReportFormat},
     pools::check_names,
     progress::Progress,
@@ -44,7 +44,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// A pool has a problem, or does not exist.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { pools, watch, namespace, output: format, cluster } = args;
     let namespace = input::namespace(namespace)?;
     let names: BTreeSet<String> = pools.into_iter().collect();
@@ -64,5 +64,5 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
         ReportFormat::Text => output::print_styled(&text::text(&overview)),
         ReportFormat::Json => output::print(&format!("{:#}\n", serde_json::json!(overview))),
     }?;
-    overview.summary().map_or(Ok(()), |summary| Err(Failure::Problems(summary)))
+    overview.summary().map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
 }

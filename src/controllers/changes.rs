@@ -17,7 +17,7 @@ use crate::cluster::SandboxEvent;
 
 /// The pending changes. Clones share them.
 #[derive(Clone, Default)]
-pub struct Changes(Arc<Shared>);
+pub struct PendingChanges(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -77,7 +77,7 @@ impl Changed {
     }
 }
 
-impl Changes {
+impl PendingChanges {
     /// Adds changes, if the workload controller runs.
     pub fn record(&self, change: impl FnOnce(&mut Changed)) {
         let mut pending = self.0.pending.lock();
@@ -126,7 +126,7 @@ mod tests {
         Arc::new(Pod::read(core::Pod::default(), &mut PodParts::default()))
     }
 
-    fn pod(changes: &Changes, key: &str, now: Option<&Arc<Pod>>) {
+    fn pod(changes: &PendingChanges, key: &str, now: Option<&Arc<Pod>>) {
         changes.record(|changed| {
             changed.pods.insert(key.into(), now.cloned());
         });
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_changes_of_one_object_are_one_entry_with_its_last_state() {
-        let (changes, known) = (Changes::default(), known());
+        let (changes, known) = (PendingChanges::default(), known());
         changes.open(|_| {});
         for _ in 0..10_000 {
             pod(&changes, "shop/a", Some(&known));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn no_change_is_kept_before_open_which_begins_with_all_objects() {
-        let (changes, known) = (Changes::default(), known());
+        let (changes, known) = (PendingChanges::default(), known());
         for number in 0..10_000 {
             pod(&changes, &format!("shop/{number}"), Some(&known));
         }
@@ -170,7 +170,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_that_is_recorded_before_the_wait_ends_it() {
-        let changes = Changes::default();
+        let changes = PendingChanges::default();
         changes.open(|_| {});
         pod(&changes, "shop/a", None);
         changes.recorded().await;

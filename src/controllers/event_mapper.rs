@@ -8,7 +8,7 @@ use winpool_core::{
     node::WindowsNode,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
-        affected::{self, Observed, PoolChange},
+        affected::{self, ObservedObjects, PoolChange},
         machines::{InfrastructureReference, MachineGroup, MachinePoolView},
         relevance::{changed_labels, is_relevant},
     },
@@ -16,12 +16,12 @@ use winpool_core::{
 };
 
 use super::{
-    changes::{Changed, Changes},
+    changes::{Changed, PendingChanges},
     queue::Enqueuer,
     trigger::Trigger,
     unassigned,
 };
-use crate::cluster::{Caches, Change, SandboxEvent, View};
+use crate::cluster::{Caches, ObjectChange, SandboxEvent, View};
 
 /// Enqueues the objects that a change concerns.
 #[derive(Clone)]
@@ -35,13 +35,13 @@ pub struct EventMapper {
     /// The queue of the nodes in no pool.
     pub unassigned: Enqueuer<Trigger>,
     /// The changes for the workload controller.
-    pub workloads: Changes,
+    pub workloads: PendingChanges,
 }
 
 impl EventMapper {
     /// A node: enqueues the pools that have it or select it, before or after the change. If only labels changed that
     /// are not relevant for any pool, only the workload controller is notified: workloads may select by any label.
-    pub fn node(&self, change: &Change<WindowsNode>) {
+    pub fn node(&self, change: &ObjectChange<WindowsNode>) {
         let (before, after) = (change.before.as_deref(), change.after.as_deref());
         let (pools, classes) = (self.caches.pools.all(), self.caches.runtime_classes.all());
         let all = || pools.values().map(AsRef::as_ref);
@@ -56,14 +56,14 @@ impl EventMapper {
     }
 
     /// A pool: enqueues it, the other pools that the change affects, and, if its profile changed, both profiles.
-    pub fn pool(&self, change: &Change<Pool>) {
+    pub fn pool(&self, change: &ObjectChange<Pool>) {
         enqueue(&self.pools, [change.name().to_owned()], change);
         let changed = PoolChange { before: change.before.as_ref(), after: change.after.as_ref() };
         let (pools, nodes, runtime_classes) =
             (self.caches.pools.all(), self.caches.nodes.all(), self.caches.runtime_classes.all());
         let ownership = self.caches.ownership();
         let observed =
-            Observed { pools: &pools, nodes: &nodes, runtime_classes: &runtime_classes, ownership: &ownership };
+            ObservedObjects { pools: &pools, nodes: &nodes, runtime_classes: &runtime_classes, ownership: &ownership };
         enqueue(&self.pools, changed.affected_pools(&observed), change);
         if differs(change, profile_of) {
             enqueue(&self.profiles, either(change, profile_of), change);
@@ -81,7 +81,7 @@ impl EventMapper {
     }
 
     /// A profile: enqueues it and, if its spec changed, the pools that use it.
-    pub fn profile(&self, change: &Change<ProfileView>) {
+    pub fn profile(&self, change: &ObjectChange<ProfileView>) {
         enqueue(&self.profiles, [change.name().to_owned()], change);
         if differs(change, |profile| &profile.profile) {
             let pools = self.caches.pools.all();
@@ -91,7 +91,7 @@ impl EventMapper {
     }
 
     /// A RuntimeClass: enqueues the pools that name it and the pool in its label.
-    pub fn runtime_class(&self, change: &Change<RuntimeClassView>) {
+    pub fn runtime_class(&self, change: &ObjectChange<RuntimeClassView>) {
         let pools = self.caches.pools.all();
         let named = pools.values().filter(|pool| names_class(pool, change.name())).map(|pool| pool.name.clone());
         let labelled = either(change, |class| class.label(label::POOL).map(str::to_owned));
@@ -100,12 +100,12 @@ impl EventMapper {
     }
 
     /// A ConfigMap: enqueues its pool.
-    pub fn config_map(&self, change: &Change<ConfigMapView>) {
+    pub fn config_map(&self, change: &ObjectChange<ConfigMapView>) {
         enqueue(&self.pools, either(change, |map| map.pool.clone()), change);
     }
 
     /// A WindowsNodeConfig: enqueues its pool and the pool that has its node.
-    pub fn node_config(&self, change: &Change<NodeConfigView>) {
+    pub fn node_config(&self, change: &ObjectChange<NodeConfigView>) {
         let assigned_by = either(change, |config| config.pool().map(str::to_owned));
         let node = self.caches.nodes.get(change.name());
         let of_node = affected::by_node_change(&self.caches.assigner(), None, node.as_deref());
@@ -118,21 +118,25 @@ impl EventMapper {
     }
 
     /// An object of Cluster API: enqueues the pools that use it.
-    pub fn cluster_api_object<V: View>(&self, change: &Change<V>) {
+    pub fn cluster_api_object<V: View>(&self, change: &ObjectChange<V>) {
         self.cluster_api(&change.description());
     }
 
     /// A MachineDeployment. If its template at the provider is another one, its capacity is read.
-    pub fn machine_deployment(&self, change: &Change<MachineGroup>) {
+    pub fn machine_deployment(&self, change: &ObjectChange<MachineGroup>) {
         self.machine_group(change, |group| &group.infrastructure);
     }
 
     /// A MachinePool. If its template at the provider is another one, its capacity is read.
-    pub fn machine_pool(&self, change: &Change<MachinePoolView>) {
+    pub fn machine_pool(&self, change: &ObjectChange<MachinePoolView>) {
         self.machine_group(change, |pool| &pool.0.infrastructure);
     }
 
-    fn machine_group<V: View>(&self, change: &Change<V>, infrastructure: fn(&V) -> &Option<InfrastructureReference>) {
+    fn machine_group<V: View>(
+        &self,
+        change: &ObjectChange<V>,
+        infrastructure: fn(&V) -> &Option<InfrastructureReference>,
+    ) {
         self.cluster_api_object(change);
         if differs(change, infrastructure) {
             self.caches.cluster_api_changed.notify_one();
@@ -148,26 +152,26 @@ impl EventMapper {
     }
 
     /// A pod: records it for the workload controller.
-    pub fn pod(&self, change: &Change<Pod>) {
+    pub fn pod(&self, change: &ObjectChange<Pod>) {
         self.record(change, Changed::add_pod);
     }
 
     /// An object that creates pods: records it for the workload controller.
-    pub fn controller<T: PodController + Send + 'static>(&self, change: &Change<ControllerView<T>>) {
+    pub fn controller<T: PodController + Send + 'static>(&self, change: &ObjectChange<ControllerView<T>>) {
         self.record(change, Changed::add_controller);
     }
 
     /// A LimitRange: records it for the workload controller.
-    pub fn defaults(&self, change: &Change<MemoryDefaults>) {
+    pub fn defaults(&self, change: &ObjectChange<MemoryDefaults>) {
         self.record(change, Changed::add_defaults);
     }
 
     /// An event about the sandbox of a pod: records it for the workload controller.
-    pub fn sandbox(&self, change: &Change<SandboxEvent>) {
+    pub fn sandbox(&self, change: &ObjectChange<SandboxEvent>) {
         self.record(change, Changed::add_sandbox);
     }
 
-    fn record<V>(&self, change: &Change<V>, add: impl FnOnce(&mut Changed, &V, Option<&Arc<V>>)) {
+    fn record<V>(&self, change: &ObjectChange<V>, add: impl FnOnce(&mut Changed, &V, Option<&Arc<V>>)) {
         let Some(any) = change.after.as_ref().or(change.before.as_ref()) else { return };
         self.workloads.record(|changed| add(changed, any, change.after.as_ref()));
     }
@@ -196,7 +200,7 @@ impl EventMapper {
     }
 }
 
-fn enqueue<V: View>(enqueuer: &Enqueuer<Trigger>, objects: impl IntoIterator<Item = String>, change: &Change<V>) {
+fn enqueue<V: View>(enqueuer: &Enqueuer<Trigger>, objects: impl IntoIterator<Item = String>, change: &ObjectChange<V>) {
     for object in objects {
         enqueuer.enqueue(&object, Trigger::new(change.description()));
     }
@@ -211,12 +215,12 @@ fn names_class(pool: &Pool, name: &str) -> bool {
 }
 
 /// Whether a part of the object changed, or the object was added or deleted.
-fn differs<'a, V, P: PartialEq>(change: &'a Change<V>, part: impl Fn(&'a V) -> P) -> bool {
+fn differs<'a, V, P: PartialEq>(change: &'a ObjectChange<V>, part: impl Fn(&'a V) -> P) -> bool {
     change.before.as_deref().map(&part) != change.after.as_deref().map(&part)
 }
 
 /// The names that the object refers to, before or after the change.
-fn either<V>(change: &Change<V>, named: impl Fn(&V) -> Option<String>) -> BTreeSet<String> {
+fn either<V>(change: &ObjectChange<V>, named: impl Fn(&V) -> Option<String>) -> BTreeSet<String> {
     change.before.as_deref().into_iter().chain(change.after.as_deref()).filter_map(named).collect()
 }
 
@@ -258,8 +262,8 @@ mod tests {
         RuntimeClassView::read(serde_json::from_value(class).unwrap(), &mut ())
     }
 
-    fn change<V>(before: impl Into<Option<V>>, after: impl Into<Option<V>>) -> Change<V> {
-        Change { before: before.into().map(Arc::new), after: after.into().map(Arc::new) }
+    fn change<V>(before: impl Into<Option<V>>, after: impl Into<Option<V>>) -> ObjectChange<V> {
+        ObjectChange { before: before.into().map(Arc::new), after: after.into().map(Arc::new) }
     }
 
     /// Three pools: `web` and `batch` with the profile `standard`, `batch` with a RuntimeClass `shared`, and `edge`.
@@ -275,7 +279,7 @@ mod tests {
         let (pools, pool_queue) = queue();
         let (profiles, profile_queue) = queue();
         let (nodes, node_queue) = queue();
-        handle(&EventMapper { caches, pools, profiles, unassigned: nodes, workloads: Changes::default() });
+        handle(&EventMapper { caches, pools, profiles, unassigned: nodes, workloads: PendingChanges::default() });
         let mut enqueued = Vec::new();
         for (kind, queue) in [("pool", pool_queue), ("profile", profile_queue), ("unassigned", node_queue)] {
             enqueued.extend(queue.objects().into_iter().map(|object| format!("{kind} {object}")));
@@ -353,7 +357,7 @@ mod tests {
         let profile = |memory: &str| {
             object::<ProfileView>("standard", json!({"spec": {"kubelet": {"systemReserved": {"memory": memory}}}}))
         };
-        let enqueued_by = async |change: Change<ProfileView>| enqueued(|mapper| mapper.profile(&change)).await;
+        let enqueued_by = async |change: ObjectChange<ProfileView>| enqueued(|mapper| mapper.profile(&change)).await;
         assert_eq!(enqueued_by(change(None, profile("2Gi"))).await, ["pool batch", "pool web", "profile standard"]);
         let mut other_status = profile("2Gi");
         other_status.status.used_by.count = 2;

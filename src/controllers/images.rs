@@ -14,7 +14,7 @@ use winpool_core::{
     workload::{ImageRequest, WorkloadIndex},
 };
 
-use super::{changes::Changes, pull_secrets::PullSecrets};
+use super::{changes::PendingChanges, pull_secrets::PullSecrets};
 use crate::{
     cluster::Caches,
     registry::{LookupCache, LookupRequest, Registry},
@@ -55,7 +55,7 @@ struct Source {
 
 impl Images {
     /// Looks up with this client of registries. Each result ends with a notification of `changes`.
-    pub fn new(registry: Option<Arc<Registry>>, secrets: Option<Client>, changes: Changes) -> Self {
+    pub fn new(registry: Option<Arc<Registry>>, secrets: Option<Client>, changes: PendingChanges) -> Self {
         let secrets = secrets.map(|client| PullSecrets::new(client, changes.clone()));
         let lookups = registry.map(|registry| LookupCache::new(registry, MAX_LOOKUPS, move |_: &_| changes.notify()));
         Self { lookups, secrets, attempts: BTreeMap::new() }
@@ -178,7 +178,7 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use winpool_core::image::Content;
+    use winpool_core::image::ImagePlatforms;
 
     use super::*;
 
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn the_first_image_that_is_found_counts_else_the_first_failure() {
         let failed = |error: &str| Some(Arc::new(Lookup::Failed(error.into())));
-        let found = || Some(Arc::new(Lookup::Found(Content::default())));
+        let found = || Some(Arc::new(Lookup::Found(ImagePlatforms::default())));
         let table = [
             (vec![], "pending", 0),
             (vec![failed("401"), failed("404")], "failed: 401", 2),

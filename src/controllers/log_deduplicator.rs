@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(600);
 /// Failures of a reconcile with the same cause, for one object or many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureReport {
-    pub key: FailureKey,
+    pub key: LogKey,
     /// The names of the objects.
     pub objects: Vec<String>,
     /// The message of the first failure.
@@ -28,7 +28,7 @@ pub struct FailureReport {
 
 /// Identifies a failure: failures with the same key are logged once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FailureKey {
+pub struct LogKey {
     /// The kind of the operation, such as `patch-node`.
     pub operation: &'static str,
     /// Whether only the taints were refused.
@@ -38,7 +38,7 @@ pub struct FailureKey {
 
 /// The logged failures with their time, by reconciled object. Clones share them.
 #[derive(Clone, Default)]
-pub struct LogDeduplicator(Arc<Mutex<HashMap<String, BTreeMap<FailureKey, Instant>>>>);
+pub struct LogDeduplicator(Arc<Mutex<HashMap<String, BTreeMap<LogKey, Instant>>>>);
 
 /// What to log after a reconcile.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -87,10 +87,10 @@ pub fn failures(name: &str, done: &Done, status: Option<&Outcome>) -> Vec<Failur
     let writes = done.results.iter();
     let writes = writes.map(|(write, outcome)| (write.action.name(), write.object.key().into_owned(), outcome));
     let status = status.map(|outcome| (Action::WriteStatus.name(), name.to_owned(), outcome));
-    let mut reports = BTreeMap::<FailureKey, FailureReport>::new();
+    let mut reports = BTreeMap::<LogKey, FailureReport>::new();
     for (operation, object, outcome) in writes.chain(status) {
         let Some((error, taints_only)) = error_of(outcome) else { continue };
-        let key = FailureKey { operation, taints_only, cause: error.cause.clone() };
+        let key = LogKey { operation, taints_only, cause: error.cause.clone() };
         let new = || FailureReport { key: key.clone(), objects: Vec::new(), message: error.message.clone() };
         reports.entry(key.clone()).or_insert_with(new).objects.push(object);
     }
@@ -156,7 +156,7 @@ mod tests {
         let reports = |codes: &[u16]| {
             let report = |code: &u16| {
                 let error = error(*code, "message");
-                let key = FailureKey { operation: "patch-node", taints_only: false, cause: error.cause };
+                let key = LogKey { operation: "patch-node", taints_only: false, cause: error.cause };
                 FailureReport { key, objects: vec!["win-1".into()], message: error.message }
             };
             codes.iter().map(report).collect::<Vec<_>>()

@@ -15,7 +15,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::changes::Changes;
+use super::changes::PendingChanges;
 use crate::{cluster::explain, registry::Credentials};
 
 /// How many Secrets are read at once.
@@ -33,7 +33,7 @@ struct Shared {
     permits: Semaphore,
     secrets: Mutex<HashMap<Key, State>>,
     /// Is notified after each read.
-    changes: Changes,
+    changes: PendingChanges,
 }
 
 /// The namespace and name of a Secret.
@@ -50,7 +50,7 @@ enum State {
 
 impl PullSecrets {
     /// Reads Secrets with this client. Each read ends with a notification of `changes`.
-    pub fn new(client: Client, changes: Changes) -> Self {
+    pub fn new(client: Client, changes: PendingChanges) -> Self {
         let permits = Semaphore::new(CONCURRENCY);
         Self(Arc::new(Shared { client, permits, secrets: Mutex::default(), changes }))
     }
@@ -169,7 +169,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn secrets_are_read_in_the_background_at_most_eight_at_once() {
         let (client, most) = api_server(Duration::from_secs(1));
-        let (secrets, begin) = (PullSecrets::new(client, Changes::default()), Instant::now());
+        let (secrets, begin) = (PullSecrets::new(client, PendingChanges::default()), Instant::now());
         let all: Vec<_> = (0..20).map(|number| format!("s{number}")).collect();
         for _ in 0..3 {
             assert!(secrets.credentials("shop", &all, begin).is_none());
@@ -184,7 +184,7 @@ mod tests {
     async fn a_secret_that_cannot_be_read_in_time_has_no_logins() {
         for (delay, name) in [(Duration::from_secs(3600), "slow"), (Duration::ZERO, "missing")] {
             let (client, _) = api_server(delay);
-            let changes = Changes::default();
+            let changes = PendingChanges::default();
             let (secrets, begin) = (PullSecrets::new(client, changes.clone()), Instant::now());
             assert!(secrets.credentials("shop", &names(&[name]), begin).is_none());
             changes.recorded().await;
@@ -196,7 +196,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_secret_is_read_again_if_later_credentials_are_requested_or_it_was_dropped() {
         let (client, _) = api_server(Duration::ZERO);
-        let changes = Changes::default();
+        let changes = PendingChanges::default();
         let (secrets, begin) = (PullSecrets::new(client, changes.clone()), Instant::now());
         let both = names(&["a", "missing"]);
         assert!(secrets.credentials("shop", &both, begin).is_none());

@@ -16,7 +16,7 @@ use super::{changes::Changed, event_mapper::EventMapper, supervisor::Supervisor}
 use crate::{
     admin::{KindReadiness, Readiness},
     cluster::{
-        Change, ControllerStores, OfKind, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, all,
+        ControllerStores, ObjectChange, OfKind, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, all,
         run_watch, wait_for_node_configs, watched, with_stall_detection,
     },
 };
@@ -129,7 +129,7 @@ pub(super) struct Starter<'h> {
 
 impl Starter<'_> {
     /// Watches the objects of a kind in all namespaces.
-    pub fn watch<V: View>(self, store: &Store<V>, handle: fn(&EventMapper, &Change<V>)) -> Self
+    pub fn watch<V: View>(self, store: &Store<V>, handle: fn(&EventMapper, &ObjectChange<V>)) -> Self
     where
         V::Object: Resource<DynamicType: OfKind + Clone + Eq + Hash> + Clone + DeserializeOwned + Debug + Send,
     {
@@ -141,7 +141,7 @@ impl Starter<'_> {
         self,
         api: impl FnOnce(Client) -> Api<V::Object>,
         store: &Store<V>,
-        handle: fn(&EventMapper, &Change<V>),
+        handle: fn(&EventMapper, &ObjectChange<V>),
     ) -> Self
     where
         V::Object: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -154,7 +154,7 @@ impl Starter<'_> {
         let start = move || {
             let events = watcher(api.clone(), config.clone()).backoff(WatchBackoff::default());
             let mapper = mapper.clone();
-            let handle = move |change: &Change<V>| handle(&mapper, change);
+            let handle = move |change: &ObjectChange<V>| handle(&mapper, change);
             run_watch(events, store.clone(), metrics.clone(), readiness.clone(), handle)
         };
         self.tasks.spawn(supervisor.clone().run(V::KIND.name, start));

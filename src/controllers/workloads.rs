@@ -19,7 +19,7 @@ use winpool_core::{
 };
 
 use super::{
-    changes::{Changed, Changes},
+    changes::{Changed, PendingChanges},
     context::Context,
     images::Images,
     queue::Enqueuer,
@@ -37,7 +37,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 const IDLE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Updates the index with the changes, and publishes the summaries.
-pub async fn run(changes: Changes, context: Context, pools: Enqueuer<Trigger>, images: Images) {
+pub async fn run(changes: PendingChanges, context: Context, pools: Enqueuer<Trigger>, images: Images) {
     let mut controller = WorkloadController {
         context,
         pools,

@@ -24,7 +24,7 @@ pub struct Credentials {
 /// Why a pull secret could not be read, without quoting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a Docker configuration with credentials")]
-pub struct CredentialsError;
+pub struct PullSecretError;
 
 /// The target of a login: a host, in which each `*` matches a part of one label, and a path below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,11 +53,11 @@ impl Credentials {
     ///
     /// # Errors
     /// If it is neither.
-    pub fn parse(file: &[u8]) -> Result<Self, CredentialsError> {
+    pub fn parse(file: &[u8]) -> Result<Self, PullSecretError> {
         // The errors of serde_json may quote the file.
-        let mut file: Value = serde_json::from_slice(file).map_err(|_| CredentialsError)?;
+        let mut file: Value = serde_json::from_slice(file).map_err(|_| PullSecretError)?;
         let entries = file.get_mut("auths").map(Value::take).unwrap_or(file);
-        let entries: BTreeMap<String, Entry> = serde_json::from_value(entries).map_err(|_| CredentialsError)?;
+        let entries: BTreeMap<String, Entry> = serde_json::from_value(entries).map_err(|_| PullSecretError)?;
         let logins =
             entries.into_iter().filter_map(|(name, entry)| Some((RegistryPattern::parse(&name), entry.login()?)));
         Ok(Self { logins: logins.collect() })

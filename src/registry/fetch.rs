@@ -3,7 +3,7 @@
 use http::StatusCode;
 use oci_spec::image::Digest;
 use reqwest::Url;
-use winpool_core::image::{Content, Platform, Reference};
+use winpool_core::image::{ImagePlatform, ImagePlatforms, Reference};
 
 use super::{
     authentication::{Authentication, Scope},
@@ -30,7 +30,7 @@ pub(super) struct ImageFetch<'a> {
     login: Option<&'a Login>,
     /// How many documents were read.
     documents: usize,
-    platforms: Vec<Platform>,
+    platforms: Vec<ImagePlatform>,
 }
 
 impl<'a> ImageFetch<'a> {
@@ -47,7 +47,7 @@ impl<'a> ImageFetch<'a> {
     }
 
     /// The platforms of the image.
-    pub(super) async fn content(mut self) -> Result<Content, Failure> {
+    pub(super) async fn content(mut self) -> Result<ImagePlatforms, Failure> {
         let root = self.fetch_root().await?;
         let mut unread = match root {
             Document::Manifest(config) if !config.is_image_config() => {
@@ -55,7 +55,7 @@ impl<'a> ImageFetch<'a> {
             }
             Document::Manifest(config) => {
                 let platform = self.fetch_config(&config).await?;
-                return Ok(Content { platforms: vec![platform] });
+                return Ok(ImagePlatforms { platforms: vec![platform] });
             }
             Document::Index(entries) => vec![(entries, 1)],
         };
@@ -78,10 +78,10 @@ impl<'a> ImageFetch<'a> {
                 }
             }
         }
-        Ok(Content { platforms: self.platforms })
+        Ok(ImagePlatforms { platforms: self.platforms })
     }
 
-    fn add(&mut self, platform: Platform) -> Result<(), Failure> {
+    fn add(&mut self, platform: ImagePlatform) -> Result<(), Failure> {
         if !self.platforms.contains(&platform) {
             self.platforms.push(platform);
         }
@@ -110,7 +110,7 @@ impl<'a> ImageFetch<'a> {
     }
 
     /// Fetches an image configuration.
-    async fn fetch_config(&mut self, descriptor: &Descriptor) -> Result<Platform, Failure> {
+    async fn fetch_config(&mut self, descriptor: &Descriptor) -> Result<ImagePlatform, Failure> {
         let largest = self.client.settings.largest_config;
         self.check_size(descriptor, largest)?;
         let body = self.fetch(self.endpoint.blob(self.image, descriptor.digest.as_ref()), "*/*", largest).await?;

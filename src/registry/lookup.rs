@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::{sync::Semaphore, time::Instant};
-use winpool_core::image::{Content, Lookup, Reference};
+use winpool_core::image::{ImagePlatforms, Lookup, Reference};
 
 use super::{
     authentication::Authentication,
@@ -73,7 +73,7 @@ impl Registry {
         image: &Reference,
         mirrors: &[String],
         credentials: Option<&Credentials>,
-    ) -> Result<Content, Failure> {
+    ) -> Result<ImagePlatforms, Failure> {
         self.lookups.fetch_add(1, Ordering::Relaxed);
         let mirrors = mirrors.iter().map(|mirror| Endpoint::mirror(mirror, image));
         let registry = std::iter::once_with(|| Endpoint::registry(image, &self.client.settings));

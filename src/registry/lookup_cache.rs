@@ -6,7 +6,7 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use winpool_core::image::{Content, Lookup, Reference};
+use winpool_core::image::{ImagePlatforms, Lookup, Reference};
 
 use super::{credentials::Credentials, failure::Failure, lookup::Registry, lru::LruMap};
 
@@ -161,7 +161,7 @@ impl Entry {
         !self.running && (self.result.is_none() || self.due.is_some_and(|due| due <= now))
     }
 
-    fn finish(&mut self, content: Result<Content, Failure>, by_digest: bool, now: Instant) {
+    fn finish(&mut self, content: Result<ImagePlatforms, Failure>, by_digest: bool, now: Instant) {
         self.running = false;
         let lookup = match content {
             Ok(content) => {
@@ -184,8 +184,8 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn found() -> Result<Content, Failure> {
-        Ok(Content::default())
+    fn found() -> Result<ImagePlatforms, Failure> {
+        Ok(ImagePlatforms::default())
     }
 
     /// The time until an entry is due, in seconds.

@@ -13,7 +13,7 @@ use serde::{
 };
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use winpool_api::hex;
-use winpool_core::image::Platform;
+use winpool_core::image::ImagePlatform;
 
 /// The media types of indexes and manifests.
 pub(super) const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
@@ -41,7 +41,7 @@ pub(super) enum Document {
 /// An entry of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    Image(Platform),
+    Image(ImagePlatform),
     /// Another index, or an image without a platform in the index.
     Unread(Descriptor),
 }
@@ -110,7 +110,7 @@ impl Document {
 ///
 /// # Errors
 /// If there is none.
-pub(super) fn platform_of(body: &[u8]) -> Result<Platform, String> {
+pub(super) fn platform_of(body: &[u8]) -> Result<ImagePlatform, String> {
     let config: RawPlatform =
         serde_json::from_slice(body).map_err(|error| unreadable("image configuration", &error))?;
     config.platform().ok_or_else(|| "the image configuration has no platform".to_owned())
@@ -176,13 +176,13 @@ impl RawDescriptor {
 }
 
 impl RawPlatform {
-    fn platform(self) -> Option<Platform> {
+    fn platform(self) -> Option<ImagePlatform> {
         let name = |name: &str| {
             let is_valid = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
             (is_valid && (1..=MAX_NAME).contains(&name.len()) && name != "unknown").then(|| name.to_ascii_lowercase())
         };
         let os_version = self.os_version.and_then(|version| version.trim().parse().ok());
-        Some(Platform { os: name(&self.os)?, architecture: name(&self.architecture)?, os_version })
+        Some(ImagePlatform { os: name(&self.os)?, architecture: name(&self.architecture)?, os_version })
     }
 }
 

@@ -18,7 +18,7 @@ use opentelemetry_sdk::{
 use reqwest::{blocking::Client, redirect::Policy};
 use tracing::{info, warn};
 
-use super::{Error, first};
+use super::{TelemetryError, first};
 
 /// How long one export may take, unless the environment has another time (OpenTelemetry specification, "Protocol Exporter").
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,17 +31,17 @@ enum Protocol {
 }
 
 impl Protocol {
-    fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, TelemetryError> {
         match first(variable, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]).as_deref() {
             None | Some("grpc") => Ok(Self::Grpc),
             Some("http/protobuf") => Ok(Self::HttpProtobuf),
-            Some(other) => Err(Error::Protocol(other.to_owned())),
+            Some(other) => Err(TelemetryError::Protocol(other.to_owned())),
         }
     }
 }
 
 /// The provider of traces, as the environment says. Call it in a tokio runtime, which sends the spans.
-pub(super) fn provider(resource: Resource) -> Result<SdkTracerProvider, Error> {
+pub(super) fn provider(resource: Resource) -> Result<SdkTracerProvider, TelemetryError> {
     let variable = |name: &str| env::var(name).ok();
     let exporter = match Protocol::read(variable)? {
         Protocol::Grpc => {
@@ -57,7 +57,7 @@ pub(super) fn provider(resource: Resource) -> Result<SdkTracerProvider, Error> {
 }
 
 /// The HTTP client of the exporter, which calls it from a thread of its own. It follows no redirect.
-fn http(variable: impl Fn(&str) -> Option<String>) -> Result<Client, Error> {
+fn http(variable: impl Fn(&str) -> Option<String>) -> Result<Client, TelemetryError> {
     let limit = first(variable, ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
     let limit = limit.and_then(|text| text.parse().ok()).map_or(DEFAULT_TIMEOUT, Duration::from_millis);
     // An error means that a provider is installed.

@@ -7,13 +7,13 @@ use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 use winpool_api::Mode;
-use winpool_core::adopt::{Adoption, Options, adopt};
+use winpool_core::adopt::{AdoptOptions, Adoption, adopt};
 
 use crate::model::{Model, POOL, pool};
 
 /// What is written for the nodes of a model.
 fn adoption(model: &Model) -> Adoption {
-    adopt(&model.snapshot(), &Options::default())
+    adopt(&model.snapshot(), &AdoptOptions::default())
 }
 
 /// Applies the pools in this mode.

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use kube::core::cel::Validator;
 use serde_json::{Value, json};
 use winpool_api::custom_resource_definitions;
-use winpool_core::manifests::{Budget, Manifests, Resources};
+use winpool_core::manifests::{Budget, ManifestSet, Manifests};
 
 use rejected::{LONG_NAME, UNKNOWN_VERSION, UNKNOWN_VERSIONS, pool};
 
@@ -46,7 +46,7 @@ fn offline_problems(kind: &str, name: &str, spec: &str) -> Vec<String> {
     let text = format!("apiVersion: winpool.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n");
     fs::write(file.path(), text).unwrap();
     let manifests = Manifests::read(&[file.path().to_owned()], &mut Budget::unbounded()).unwrap();
-    let problems = Resources::new(manifests).err().unwrap_or_default().into_iter();
+    let problems = ManifestSet::new(manifests).err().unwrap_or_default().into_iter();
     problems.map(|located| located.problem.path).collect()
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use winpool_api::{Disruption, WindowsNodeConfigSpec, WindowsNodePoolStatus};
 use winpool_core::{
     kind::Kind,
-    operation::{Action, Done, Object, Unwritten, Write},
+    operation::{Action, Done, Unwritten, Write, WriteTarget},
     pool::{
         Snapshot,
         delivery::awaiting_confirmation,
@@ -587,7 +587,7 @@ fn no_change_of_a_node_begins_while_a_confirmation_could_not_be_written() {
         assigned_at: Time(Timestamp::UNIX_EPOCH),
     };
     let (assign, confirm) = (spec(None), spec(Some("1")));
-    let failed = |kind, name| Write::delete(Action::DeleteNodeConfig, Object::new(kind, name));
+    let failed = |kind, name| Write::delete(Action::DeleteNodeConfig, WriteTarget::new(kind, name));
     let mut unwritten = Unwritten::default();
     let permitted = |unwritten: &Unwritten| {
         [("win-2", &assign), ("win-2", &confirm), ("win-1", &confirm)]

@@ -6,7 +6,9 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool_api::facts::{Minor, version_compatibility::Isolation};
 use winpool_core::{
-    image::{Compatibility, Content, EvidenceSource, Host, ImageEvidence, Lookup, Platform, RuntimeReport},
+    image::{
+        Compatibility, EvidenceSource, HostNode, ImageEvidence, ImagePlatform, ImagePlatforms, Lookup, RuntimeReport,
+    },
     migrate::{MigrationPlanner, MigrationTarget},
     operation::{Action, Done, Outcome, RejectedPart, Rejection, Write},
     pool::{
@@ -194,10 +196,10 @@ fn of_image(image: &str, lookup: Option<Lookup>) -> Vec<String> {
 }
 
 fn of_registry_platform() -> Vec<String> {
-    let platform = Platform { os: hostile(), architecture: "amd64".to_owned(), os_version: None };
+    let platform = ImagePlatform { os: hostile(), architecture: "amd64".to_owned(), os_version: None };
     let text = platform.to_string();
-    let lookup = Lookup::Found(Content { platforms: vec![platform] });
-    let host = Host { os: "10.0.20348".parse().unwrap(), architecture: "amd64".to_owned(), containerd: None };
+    let lookup = Lookup::Found(ImagePlatforms { platforms: vec![platform] });
+    let host = HostNode { os: "10.0.20348".parse().unwrap(), architecture: "amd64".to_owned(), containerd: None };
     let reference = "example.com/app:1".parse().unwrap();
     let evidence = ImageEvidence { report: None, lookup: Some(&lookup), reference: &reference };
     let found = evidence.compatibility(&host, Isolation::Process, false);

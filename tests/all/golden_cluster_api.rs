@@ -13,7 +13,7 @@ use winpool::commands::render::{Documents, Input, machine_objects, snapshot};
 use winpool_api::facts::{ContainerdVersion, Minor, cluster_api::ApiVersion};
 use winpool_core::{
     Objects,
-    manifests::{BootstrapTemplates, Budget, Manifests, Resources},
+    manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests},
     pool::configs::ExpectedNode,
 };
 
@@ -29,7 +29,7 @@ fn folder() -> PathBuf {
 fn rendered(version: ApiVersion, (kubelet, containerd): (Minor, ContainerdVersion)) -> Documents {
     let manifests = Manifests::read(&[folder().join("pools.yaml")], &mut Budget::unbounded()).unwrap();
     let templates = BootstrapTemplates::among(&manifests.objects);
-    let resources = Resources::new(manifests).unwrap();
+    let resources = ManifestSet::new(manifests).unwrap();
     let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
     let expected_nodes = [ExpectedNode { kubelet, containerd: Some(containerd) }];
     let input = Input {

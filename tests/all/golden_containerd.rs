@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use winpool_api::{Cni, ContainerdSettings, RegistryMirror};
 use winpool_core::render::{
     Scope,
-    containerd::{Containerd, toml},
+    containerd::{ContainerdInput, toml},
     hosts::hosts,
 };
 
@@ -18,7 +18,7 @@ fn rendered(version: &str, pause_image: &str, cni: Cni) -> String {
     let registry_mirrors = vec![mirror("docker.io", &["https://mirror.example"])];
     let settings = ContainerdSettings { registry_mirrors, cni, ..ContainerdSettings::default() };
     let (version, extra) = (version.parse().unwrap(), toml::Table::new());
-    let input = Containerd { version, pause_image, settings: &settings, extra: &extra };
+    let input = ContainerdInput { version, pause_image, settings: &settings, extra: &extra };
     let text = |scope| toml(&input, scope).unwrap();
     format!("--- layer\n{}--- whole\n{}", text(Scope::Layer), text(Scope::Whole))
 }

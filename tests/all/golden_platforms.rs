@@ -11,7 +11,7 @@ use winpool::commands::render::{Documents, platform_files, snapshot};
 use winpool_api::facts::Minor;
 use winpool_core::{
     Objects,
-    manifests::{Budget, Manifests, Resources},
+    manifests::{Budget, ManifestSet, Manifests},
     pool::configs::ExpectedNode,
     render::platform::Target,
 };
@@ -34,7 +34,7 @@ fn folder() -> PathBuf {
 
 fn rendered(target: Target, kubelet: Minor) -> Documents {
     let input = folder().join("pools.yaml");
-    let resources = Resources::new(Manifests::read(&[input], &mut Budget::unbounded()).unwrap()).unwrap();
+    let resources = ManifestSet::new(Manifests::read(&[input], &mut Budget::unbounded()).unwrap()).unwrap();
     let expected_node = ExpectedNode { kubelet, containerd: None };
     let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
     platform_files(&snapshot, &[expected_node], &resources, target).unwrap()

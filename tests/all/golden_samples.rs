@@ -17,7 +17,7 @@ use winpool::commands::{
 use winpool_api::facts::{ContainerdVersion, Minor, containerd};
 use winpool_core::{
     Objects,
-    manifests::{Budget, Manifests, Resources},
+    manifests::{Budget, ManifestSet, Manifests},
     pool::configs::ExpectedNode,
     render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML},
 };
@@ -64,7 +64,7 @@ fn supported_pairs() -> Vec<(Minor, (u32, u32))> {
 /// The output of `winpool render` for the samples.
 fn rendered((kubelet, runtime): (Minor, (u32, u32))) -> Rendered {
     let folder = root().join("config").join(samples(kubelet));
-    let resources = Resources::new(Manifests::read(&[folder], &mut Budget::unbounded()).unwrap()).unwrap();
+    let resources = ManifestSet::new(Manifests::read(&[folder], &mut Budget::unbounded()).unwrap()).unwrap();
     let expected_node = ExpectedNode { kubelet, containerd: Some(newest(runtime)) };
     let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
     render(&snapshot, &[expected_node], &resources).unwrap_or_else(|problems| panic!("{problems:?}"))

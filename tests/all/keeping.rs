@@ -9,7 +9,7 @@ use winpool_core::{
     operation::{Done, Outcome, Unwritten, Write},
     pool::{Snapshot, plan::plan},
     revert::RevertDetector,
-    status::pool::{Report, report},
+    status::pool::{PoolResult, report},
 };
 
 use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints};
@@ -125,7 +125,7 @@ impl RevertTest {
     }
 
     /// Reconciles the pool, and returns the number of writes to the class.
-    fn reconcile(&mut self) -> (Report, usize) {
+    fn reconcile(&mut self) -> (PoolResult, usize) {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, "web").unwrap();
         let mut done = Done { results: Vec::new(), complete: true };
@@ -171,7 +171,7 @@ impl RevertTest {
     }
 }
 
-fn ready(report: &Report) -> (String, String, String) {
+fn ready(report: &PoolResult) -> (String, String, String) {
     let found = report.status.conditions.iter().find(|condition| condition.type_ == "RuntimeClassReady").unwrap();
     (found.status.clone(), found.reason.clone(), found.message.clone())
 }

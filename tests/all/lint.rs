@@ -110,7 +110,7 @@ fn every_code_has_a_bad_and_a_good_manifest() {
 }
 
 /// The findings in a file, with the options in its comment, such as `# args: --kubernetes 1.31 --runtime docker`.
-fn check_file(file: &Path) -> lint::Report {
+fn check_file(file: &Path) -> lint::LintReport {
     let manifests = Manifests::read(&[file.to_owned()], &mut Budget::bounded()).unwrap();
     let text = fs::read_to_string(file).unwrap();
     let args: Vec<_> =
@@ -126,7 +126,7 @@ fn check_file(file: &Path) -> lint::Report {
 }
 
 /// The findings as `line code`.
-fn codes(report: &lint::Report) -> Vec<String> {
+fn codes(report: &lint::LintReport) -> Vec<String> {
     report.findings.iter().map(|found| format!("{} {}", found.line, found.finding.code)).collect()
 }
 
@@ -144,15 +144,16 @@ fn the_default_runtime_is_docker_before_kubernetes_1_24() {
 
 #[test]
 fn a_registry_lookup_finds_incompatible_images() {
-    use winpool_core::image::{Content, Lookup, Platform};
+    use winpool_core::image::{ImagePlatform, ImagePlatforms, Lookup};
     let folder = tempfile::tempdir().unwrap();
     let build = "{kubernetes.io/os: windows, node.kubernetes.io/windows-build: 10.0.20348}";
     let pod = POD.replace("{kubernetes.io/os: windows}", build);
     fs::write(folder.path().join("pod.yaml"), format!("{pod}    image: example.com/web:7\n")).unwrap();
     let found = |os: &str, os_version: &str| {
         let manifests = Manifests::read(&[folder.path().join("pod.yaml")], &mut Budget::bounded()).unwrap();
-        let platform = Platform { os: os.into(), architecture: "amd64".into(), os_version: os_version.parse().ok() };
-        let lookup = Lookup::Found(Content { platforms: vec![platform] });
+        let platform =
+            ImagePlatform { os: os.into(), architecture: "amd64".into(), os_version: os_version.parse().ok() };
+        let lookup = Lookup::Found(ImagePlatforms { platforms: vec![platform] });
         codes(&lint::check(manifests, target(), &|_| Some(lookup.clone())))
     };
     let none: [&str; 0] = [];
@@ -525,11 +526,11 @@ fn endpoints_in_the_manifests_are_counted() {
     }
 }
 
-fn check(text: &str) -> lint::Report {
+fn check(text: &str) -> lint::LintReport {
     check_bytes(text.as_bytes())
 }
 
-fn check_bytes(bytes: &[u8]) -> lint::Report {
+fn check_bytes(bytes: &[u8]) -> lint::LintReport {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), bytes).unwrap();
     let manifests = Manifests::read(&[file.path().to_owned()], &mut Budget::bounded()).unwrap();

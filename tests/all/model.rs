@@ -9,14 +9,14 @@ use winpool_api::facts::Minor;
 use winpool_core::{
     kind::Kind,
     node::WindowsNode,
-    operation::{AfterFailure, Done, Object, Outcome, Rejection, Unwritten, Verb, Write},
+    operation::{AfterFailure, Done, Outcome, Rejection, Unwritten, Verb, Write, WriteTarget},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
         plan::{Plan, plan},
     },
     record::OwnershipKey,
-    status::pool::{Report, report},
+    status::pool::{PoolResult, report},
     workload::{ControllerView, Controllers, Pod, PodController, Shared},
 };
 
@@ -180,7 +180,7 @@ impl Model {
         if self.refuses.is_some_and(|refuses| refuses(write)) {
             return Outcome::Refused("rejected by the model".into());
         }
-        let Object { kind, name, uid, .. } = &write.object;
+        let WriteTarget { kind, name, uid, .. } = &write.object;
         let (kind, exists) = (kind.name, self.get(kind.name, name).is_some());
         match write.verb {
             // The model has no Cluster API.
@@ -212,7 +212,7 @@ impl Model {
     /// Whether a write was planned from the stored version, or the object was only written since by the same reconcile. A write
     /// without a version is for an object that does not exist.
     fn is_current(&self, write: &Write) -> bool {
-        let Object { kind, name, .. } = &write.object;
+        let WriteTarget { kind, name, .. } = &write.object;
         let stored = self.get(kind.name, name).map(|object| &object["metadata"]["resourceVersion"]);
         let written = self.written.borrow();
         stored.and_then(Value::as_str) == write.planned_from.as_deref()
@@ -248,7 +248,7 @@ impl Model {
 
     /// Applies a status to its version.
     pub fn write_status(&mut self, write: &Write) -> Outcome {
-        let Object { kind, name, .. } = &write.object;
+        let WriteTarget { kind, name, .. } = &write.object;
         if self.get(kind.name, name).is_none() {
             return Outcome::NotFound;
         }
@@ -287,7 +287,12 @@ impl Model {
     }
 
     /// Reconciles a pool, interrupted after `cut` operations. `after` is called after each write.
-    pub fn reconcile_until(&mut self, pool: &str, cut: usize, mut after: impl FnMut(&Self)) -> Option<(Plan, Report)> {
+    pub fn reconcile_until(
+        &mut self,
+        pool: &str,
+        cut: usize,
+        mut after: impl FnMut(&Self),
+    ) -> Option<(Plan, PoolResult)> {
         loop {
             let (plan, done, report) = self.reconcile_once(pool, cut, &mut after)?;
             // A plan in which nodes wait for what could not be written is superseded at once.
@@ -302,7 +307,7 @@ impl Model {
         pool: &str,
         cut: usize,
         after: &mut impl FnMut(&Self),
-    ) -> Option<(Plan, Done, Report)> {
+    ) -> Option<(Plan, Done, PoolResult)> {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, pool)?;
         let mut done = Done { results: Vec::new(), complete: true };

@@ -417,7 +417,11 @@ fn a_class_that_another_deleted_pool_left_holds_no_pool_with_classes_of_its_own(
 
     model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2019"));
     model.converge();
-    assert_eq!([build(&model, "web"), build(&model, "old")], ["10.0.17763", "10.0.20348"], "no pod of web is left behind");
+    assert_eq!(
+        [build(&model, "web"), build(&model, "old")],
+        ["10.0.17763", "10.0.20348"],
+        "no pod of web is left behind"
+    );
 }
 
 #[test]

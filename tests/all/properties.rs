@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use winpool_core::{
     kind::Kind,
     node::WindowsNode,
-    operation::{Done, Object, Outcome, Unwritten, Verb, Write},
+    operation::{Done, Outcome, Unwritten, Verb, Write, WriteTarget},
     pool::{
         Snapshot,
         plan::{Plan, plan},
@@ -172,7 +172,7 @@ fn with_names(snapshot: &Snapshot, names: &BTreeMap<String, String>) -> Snapshot
 fn in_any_order(steps: &[Vec<Write>], rename: impl Fn(&str) -> String) -> Vec<Vec<String>> {
     let text = |write: &Write| {
         let name = if write.node_edit().is_some() { rename(&write.object.name) } else { write.object.name.clone() };
-        format!("{:?}", Write { object: Object { name, ..write.object.clone() }, ..write.clone() })
+        format!("{:?}", Write { object: WriteTarget { name, ..write.object.clone() }, ..write.clone() })
     };
     let sorted = |step: &Vec<Write>| {
         let mut texts: Vec<String> = step.iter().map(text).collect();

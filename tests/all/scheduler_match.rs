@@ -12,7 +12,7 @@ use winpool_api::{
 };
 use winpool_core::{
     Objects,
-    manifests::{BootstrapTemplates, Budget, Manifests, Resources},
+    manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests},
     pool::configs::ExpectedNode,
 };
 
@@ -48,7 +48,7 @@ fn simulated(text: &str) -> (BTreeMap<String, String>, Vec<Taint>, Vec<Value>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool.yaml");
     std::fs::write(&path, text).unwrap();
-    let resources = Resources::new(Manifests::read(&[path], &mut Budget::unbounded()).unwrap()).unwrap();
+    let resources = ManifestSet::new(Manifests::read(&[path], &mut Budget::unbounded()).unwrap()).unwrap();
     let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
     let expected_nodes = [ExpectedNode { kubelet: Minor(36), containerd: None }];
     let input = Input {

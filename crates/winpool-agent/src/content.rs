@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Content(pub Vec<u8>);
+pub struct FileContent(pub Vec<u8>);
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -32,13 +32,13 @@ impl Encoded {
     }
 }
 
-impl Serialize for Content {
+impl Serialize for FileContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Encoded::of(&self.0).serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Content {
+impl<'de> Deserialize<'de> for FileContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Encoded::deserialize(deserializer)?.decode().map(Self).map_err(serde::de::Error::custom)
     }
@@ -49,7 +49,7 @@ pub(super) fn serialize<S: Serializer>(content: &Option<Vec<u8>>, serializer: S)
 }
 
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<u8>>, D::Error> {
-    Ok(Option::<Content>::deserialize(deserializer)?.map(|Content(bytes)| bytes))
+    Ok(Option::<FileContent>::deserialize(deserializer)?.map(|FileContent(bytes)| bytes))
 }
 
 #[cfg(test)]
@@ -63,8 +63,8 @@ mod tests {
             (&[0xEF, 0xBB, 0xBF, b'a'][..], "{\"text\":\"\u{feff}a\"}"),
             (&[0xFF, 0xFE, b'a', 0][..], r#"{"base64":"//5hAA=="}"#),
         ] {
-            assert_eq!(serde_json::to_string(&Content(bytes.to_vec())).unwrap(), json);
-            assert_eq!(serde_json::from_str::<Content>(json).unwrap(), Content(bytes.to_vec()));
+            assert_eq!(serde_json::to_string(&FileContent(bytes.to_vec())).unwrap(), json);
+            assert_eq!(serde_json::from_str::<FileContent>(json).unwrap(), FileContent(bytes.to_vec()));
         }
     }
 }

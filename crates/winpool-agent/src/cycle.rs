@@ -13,7 +13,7 @@ use super::{
     change_plan::{ChangePlan, Restart},
     host::{Host, ServiceState},
     in_use::unused_values,
-    journal::{Change, ConfigId, Direction, Failure, Journal, Stage},
+    journal::{ChangeStage, ConfigId, CurrentChange, Direction, Journal, RollbackCause},
 };
 
 /// The interval between two observations of a service.
@@ -78,18 +78,18 @@ pub enum RestoreCause {
 }
 
 impl RestoreCause {
-    fn failure(self) -> Failure {
+    fn failure(self) -> RollbackCause {
         let (reason, message) = match self {
             Self::Reboot => (RollbackReason::Rebooted, "Windows was restarted before the configuration was confirmed"),
             Self::ByHand => (RollbackReason::RestoredByHand, "winpool-agent restore was run on the node"),
         };
-        Failure { reason, message: message.to_owned() }
+        RollbackCause { reason, message: message.to_owned() }
     }
 }
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// Call again at once.
     Continue,
     /// Call again after a short time, or when the desired configuration changes.
@@ -138,7 +138,7 @@ impl<'a> Cycle<'a> {
             return self.save(journal);
         }
         let pods = cluster.pods()?.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
-        journal.change = Some(Change::new(id, plan, pods.map(|(uid, _)| uid).collect()));
+        journal.change = Some(CurrentChange::new(id, plan, pods.map(|(uid, _)| uid).collect()));
         self.host.set_restore_service(true)?;
         self.save(journal)
     }
@@ -153,24 +153,24 @@ impl<'a> Cycle<'a> {
         cluster: &dyn Cluster,
         desired: Option<&ConfigId>,
         confirmed: Option<&str>,
-    ) -> io::Result<Next> {
-        let Some(mut change) = self.journal.change.clone() else { return Ok(Next::Idle) };
+    ) -> io::Result<NextStep> {
+        let Some(mut change) = self.journal.change.clone() else { return Ok(NextStep::Idle) };
         let superseded = desired.is_some_and(|desired| *desired != change.id);
         if superseded && change.direction == Direction::Apply {
             let message = desired.map(|desired| desired.config.clone()).unwrap_or_default();
-            change.roll_back(Failure { reason: RollbackReason::Superseded, message });
+            change.roll_back(RollbackCause { reason: RollbackReason::Superseded, message });
             return self.save_change(change);
         }
         match change.stage {
-            Stage::Write => self.write_all(change),
-            Stage::Restart => self.restart_all(change),
-            Stage::Verify(since) | Stage::Confirm(since) if since > self.host.now() => {
+            ChangeStage::Write => self.write_all(change),
+            ChangeStage::Restart => self.restart_all(change),
+            ChangeStage::Verify(since) | ChangeStage::Confirm(since) if since > self.host.now() => {
                 // The clock was set back.
-                change.stage = Stage::Verify(self.host.now());
+                change.stage = ChangeStage::Verify(self.host.now());
                 self.save_change(change)
             }
-            Stage::Verify(since) => self.verify(cluster, change, since),
-            Stage::Confirm(since) => self.confirm(change, since, confirmed),
+            ChangeStage::Verify(since) => self.verify(cluster, change, since),
+            ChangeStage::Confirm(since) => self.confirm(change, since, confirmed),
         }
     }
 
@@ -184,29 +184,34 @@ impl<'a> Cycle<'a> {
         self.save_change(change)?;
         while let Some(change) = self.journal.change.clone() {
             match change.stage {
-                Stage::Write => self.write_all(change)?,
-                Stage::Restart => self.restart_all(change)?,
-                Stage::Verify(_) | Stage::Confirm(_) => break,
+                ChangeStage::Write => self.write_all(change)?,
+                ChangeStage::Restart => self.restart_all(change)?,
+                ChangeStage::Verify(_) | ChangeStage::Confirm(_) => break,
             };
         }
         Ok(())
     }
 
-    fn write_all(&mut self, change: Change) -> io::Result<Next> {
+    fn write_all(&mut self, change: CurrentChange) -> io::Result<NextStep> {
         let written = self.write(&change);
-        self.proceed(change, written, Stage::Restart)
+        self.proceed(change, written, ChangeStage::Restart)
     }
 
-    fn restart_all(&mut self, change: Change) -> io::Result<Next> {
+    fn restart_all(&mut self, change: CurrentChange) -> io::Result<NextStep> {
         let restarted = self.restart(&change);
         let now = self.host.now();
         self.healthy = None;
         self.journal.restarted = Some(now);
-        self.proceed(change, restarted, Stage::Verify(now))
+        self.proceed(change, restarted, ChangeStage::Verify(now))
     }
 
     /// The next stage after a successful action; a rollback after a failed one. A failed rollback is repeated.
-    fn proceed(&mut self, mut change: Change, result: Result<(), Failure>, next: Stage) -> io::Result<Next> {
+    fn proceed(
+        &mut self,
+        mut change: CurrentChange,
+        result: Result<(), RollbackCause>,
+        next: ChangeStage,
+    ) -> io::Result<NextStep> {
         match (result, &change.direction) {
             (Ok(()), _) => change.stage = next,
             (Err(failure), Direction::Apply) => change.roll_back(failure),
@@ -215,7 +220,7 @@ impl<'a> Cycle<'a> {
         self.save_change(change)
     }
 
-    fn write(&self, change: &Change) -> Result<(), Failure> {
+    fn write(&self, change: &CurrentChange) -> Result<(), RollbackCause> {
         let apply = change.direction == Direction::Apply;
         for file in &change.plan.files {
             let target = if apply { &file.after } else { &file.before };
@@ -238,7 +243,7 @@ impl<'a> Cycle<'a> {
     }
 
     /// Stops dependents first and starts dependencies first, whether or not the service manager does.
-    fn restart(&self, change: &Change) -> Result<(), Failure> {
+    fn restart(&self, change: &CurrentChange) -> Result<(), RollbackCause> {
         for restart in change.plan.restarts.iter().rev() {
             self.stop(&restart.service).map_err(failed(RollbackReason::RestartFailed, &restart.service))?;
         }
@@ -294,25 +299,30 @@ impl<'a> Cycle<'a> {
         }
     }
 
-    fn verify(&mut self, cluster: &dyn Cluster, mut change: Change, since: Timestamp) -> io::Result<Next> {
+    fn verify(&mut self, cluster: &dyn Cluster, mut change: CurrentChange, since: Timestamp) -> io::Result<NextStep> {
         let problem = self.problem(cluster, &change, since);
         let late = elapsed(since, self.host.now()) >= self.limits.verify.min(self.limits.confirm);
         match (problem, &change.direction) {
-            (None, Direction::Apply) => change.stage = Stage::Confirm(since),
+            (None, Direction::Apply) => change.stage = ChangeStage::Confirm(since),
             (None, Direction::RollBack(failure)) => return self.finish_rollback(change.id.clone(), failure.clone()),
             (Some(failure), Direction::Apply) if late || is_final(&failure) => {
                 change.roll_back(failure);
             }
             // The former configuration must run: the services are restarted until it does.
-            (Some(_), Direction::RollBack(_)) if late => change.stage = Stage::Write,
-            (Some(_), _) => return Ok(Next::Wait),
+            (Some(_), Direction::RollBack(_)) if late => change.stage = ChangeStage::Write,
+            (Some(_), _) => return Ok(NextStep::Wait),
         }
         self.save_change(change)
     }
 
-    fn confirm(&mut self, mut change: Change, since: Timestamp, confirmed: Option<&str>) -> io::Result<Next> {
+    fn confirm(
+        &mut self,
+        mut change: CurrentChange,
+        since: Timestamp,
+        confirmed: Option<&str>,
+    ) -> io::Result<NextStep> {
         if self.running(&change).is_err() {
-            change.stage = Stage::Verify(since);
+            change.stage = ChangeStage::Verify(since);
             self.healthy = None;
             return self.save_change(change);
         }
@@ -320,25 +330,25 @@ impl<'a> Cycle<'a> {
             let mut journal = self.journal.clone();
             journal.commit(change.id);
             self.host.set_restore_service(false)?;
-            return self.save(journal).map(|()| Next::Idle);
+            return self.save(journal).map(|()| NextStep::Idle);
         }
         if elapsed(since, self.host.now()) < self.limits.confirm {
-            return Ok(Next::Wait);
+            return Ok(NextStep::Wait);
         }
         let message = "the operator did not confirm the configuration in time".to_owned();
-        change.roll_back(Failure { reason: RollbackReason::NotConfirmed, message });
+        change.roll_back(RollbackCause { reason: RollbackReason::NotConfirmed, message });
         self.save_change(change)
     }
 
-    fn finish_rollback(&mut self, id: ConfigId, failure: Failure) -> io::Result<Next> {
+    fn finish_rollback(&mut self, id: ConfigId, failure: RollbackCause) -> io::Result<NextStep> {
         let mut journal = self.journal.clone();
         journal.reject(id, failure);
         self.host.set_restore_service(false)?;
-        self.save(journal).map(|()| Next::Continue)
+        self.save(journal).map(|()| NextStep::Continue)
     }
 
     /// Why the change is not verified yet; `None` once it is.
-    fn problem(&mut self, cluster: &dyn Cluster, change: &Change, since: Timestamp) -> Option<Failure> {
+    fn problem(&mut self, cluster: &dyn Cluster, change: &CurrentChange, since: Timestamp) -> Option<RollbackCause> {
         let pids = match self.running(change) {
             Ok(pids) => pids,
             Err(failure) => {
@@ -370,14 +380,14 @@ impl<'a> Cycle<'a> {
     }
 
     /// The processes of the restarted services, if all are healthy.
-    fn running(&self, change: &Change) -> Result<Vec<u32>, Failure> {
+    fn running(&self, change: &CurrentChange) -> Result<Vec<u32>, RollbackCause> {
         let processes = change.plan.restarts.iter().map(|restart| self.healthy_processes(restart));
         Ok(processes.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// The process of a service, and those of its program: nssm keeps running while it restarts the kubelet, whose process
     /// changes.
-    fn healthy_processes(&self, restart: &Restart) -> Result<Vec<u32>, Failure> {
+    fn healthy_processes(&self, restart: &Restart) -> Result<Vec<u32>, RollbackCause> {
         let name = &restart.service;
         let pid = match self.host.state(name) {
             Ok(Some(ServiceState::Running { pid })) => pid,
@@ -403,9 +413,9 @@ impl<'a> Cycle<'a> {
         }
     }
 
-    fn save_change(&mut self, change: Change) -> io::Result<Next> {
+    fn save_change(&mut self, change: CurrentChange) -> io::Result<NextStep> {
         let journal = Journal { change: Some(change), ..self.journal.clone() };
-        self.save(journal).map(|()| Next::Continue)
+        self.save(journal).map(|()| NextStep::Continue)
     }
 
     fn save(&mut self, journal: Journal) -> io::Result<()> {
@@ -417,8 +427,8 @@ impl<'a> Cycle<'a> {
 
 /// The Ready condition of a node stays as it was for 40 seconds; only a Lease renewed after the restart proves that the
 /// kubelet reaches the API server.
-fn lease_problem(cluster: &dyn Cluster, since: Timestamp) -> Option<Failure> {
-    let failure = |message: String| Some(Failure { reason: RollbackReason::LeaseNotRenewed, message });
+fn lease_problem(cluster: &dyn Cluster, since: Timestamp) -> Option<RollbackCause> {
+    let failure = |message: String| Some(RollbackCause { reason: RollbackReason::LeaseNotRenewed, message });
     match cluster.lease_renewed() {
         Ok(Some(renewed)) if renewed > since => None,
         Ok(_) => failure("the Lease of the node was not renewed since the restart".to_owned()),
@@ -427,37 +437,37 @@ fn lease_problem(cluster: &dyn Cluster, since: Timestamp) -> Option<Failure> {
 }
 
 /// Pods that were deleted since are no problem.
-fn pod_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
+fn pod_problem(cluster: &dyn Cluster, change: &CurrentChange) -> Option<RollbackCause> {
     let pods = match cluster.pods() {
         Ok(pods) => pods,
         Err(error) => return Some(not_healthy(format!("the pods of the node cannot be read: {error}"))),
     };
     let failed = change.pods.iter().filter(|uid| pods.get(*uid) == Some(&PodPhase::Failed)).count();
     let message = format!("{failed} of {} pods that ran before have failed", change.pods.len());
-    (failed > 0).then_some(Failure { reason: RollbackReason::PodsFailed, message })
+    (failed > 0).then_some(RollbackCause { reason: RollbackReason::PodsFailed, message })
 }
 
 /// A kubelet that does not return its configuration is not checked.
-fn kubelet_problem(cluster: &dyn Cluster, change: &Change) -> Option<Failure> {
+fn kubelet_problem(cluster: &dyn Cluster, change: &CurrentChange) -> Option<RollbackCause> {
     let expected = Some(&change.plan.kubelet).filter(|expected| !expected.is_empty())?;
     let unused = unused_values(expected, &cluster.kubelet_config()?);
     let list = unused.join(", ");
     let message =
         format!("the kubelet does not use the configuration: {list}. Remove the flag or the file that overrides it");
-    (!unused.is_empty()).then_some(Failure { reason: RollbackReason::ConfigNotUsed, message })
+    (!unused.is_empty()).then_some(RollbackCause { reason: RollbackReason::ConfigNotUsed, message })
 }
 
 /// Whether waiting cannot help.
-fn is_final(failure: &Failure) -> bool {
+fn is_final(failure: &RollbackCause) -> bool {
     matches!(failure.reason, RollbackReason::PodsFailed | RollbackReason::ConfigNotUsed)
 }
 
-fn not_healthy(message: impl Into<String>) -> Failure {
-    Failure { reason: RollbackReason::NotHealthy, message: message.into() }
+fn not_healthy(message: impl Into<String>) -> RollbackCause {
+    RollbackCause { reason: RollbackReason::NotHealthy, message: message.into() }
 }
 
-fn failed<E: fmt::Display>(reason: RollbackReason, object: &str) -> impl Fn(E) -> Failure {
-    move |error| Failure { reason, message: format!("{object}: {error}") }
+fn failed<E: fmt::Display>(reason: RollbackReason, object: &str) -> impl Fn(E) -> RollbackCause {
+    move |error| RollbackCause { reason, message: format!("{object}: {error}") }
 }
 
 /// The time between two moments; zero if the clock was set back.

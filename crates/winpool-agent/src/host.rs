@@ -37,7 +37,7 @@ pub struct ServiceDefinition {
 
 /// What a program printed before it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct ProgramOutput {
     /// The exit code; `None` if it was killed after the time limit.
     pub code: Option<i32>,
     /// Standard output, at most 1 MiB.
@@ -134,7 +134,7 @@ pub trait Host {
     ///
     /// # Errors
     /// When the program cannot be started.
-    fn run(&self, program: &str, arguments: &[String], limit: Duration) -> io::Result<Output>;
+    fn run(&self, program: &str, arguments: &[String], limit: Duration) -> io::Result<ProgramOutput>;
 
     /// The HTTP status of a `GET` on the loopback interface.
     ///

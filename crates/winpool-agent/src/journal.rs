@@ -23,13 +23,13 @@ pub struct Journal {
     /// The last configuration that was verified and confirmed.
     pub applied: Option<ConfigId>,
     /// The change in progress.
-    pub change: Option<Change>,
+    pub change: Option<CurrentChange>,
     /// When services were last restarted, by the clock of the node.
     #[serde(default)]
     pub restarted: Option<Timestamp>,
     /// Configurations that were rolled back on this node, oldest first.
     #[serde(default)]
-    pub rejected: Vec<Rejection>,
+    pub rejected: Vec<PastRejection>,
 }
 
 /// A configuration, and how often its application was requested.
@@ -45,16 +45,16 @@ pub struct ConfigId {
 
 /// A configuration that is not applied again until its digest changes or its attempt is raised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rejection {
+pub struct PastRejection {
     /// The configuration.
     pub id: ConfigId,
     /// Why it was rolled back.
-    pub failure: Failure,
+    pub failure: RollbackCause,
 }
 
 /// Why a change was rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct RollbackCause {
     /// The reason in status.
     pub reason: RollbackReason,
     /// The details, such as the name of the service.
@@ -67,12 +67,12 @@ pub enum Direction {
     /// The new content is written.
     Apply,
     /// The former content is restored, because of a failure.
-    RollBack(Failure),
+    RollBack(RollbackCause),
 }
 
 /// The next action of a change. Each can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
+pub enum ChangeStage {
     /// Write files and service definitions.
     Write,
     /// Restart services.
@@ -85,13 +85,13 @@ pub enum Stage {
 
 /// A change in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct CurrentChange {
     /// The configuration that is applied.
     pub id: ConfigId,
     /// Whether it is applied or undone.
     pub direction: Direction,
     /// The next action.
-    pub stage: Stage,
+    pub stage: ChangeStage,
     /// The files and service definitions, former and new, and the services to restart.
     pub plan: ChangePlan,
     /// The uids of the pods that ran before the change.
@@ -117,16 +117,16 @@ impl Journal {
     }
 
     /// The rejection of a configuration, unless a higher attempt is requested.
-    pub fn rejection(&self, id: &ConfigId) -> Option<&Rejection> {
+    pub fn rejection(&self, id: &ConfigId) -> Option<&PastRejection> {
         self.rejected.iter().rev().find(|rejected| rejected.id.digest == id.digest && rejected.id.attempt >= id.attempt)
     }
 
     /// Ends a change that was rolled back. A superseded configuration is not rejected: it was not at fault.
-    pub fn reject(&mut self, id: ConfigId, failure: Failure) {
+    pub fn reject(&mut self, id: ConfigId, failure: RollbackCause) {
         self.change = None;
         self.rejected.retain(|rejected| rejected.id.digest != id.digest);
         if failure.reason != RollbackReason::Superseded {
-            self.rejected.push(Rejection { id, failure });
+            self.rejected.push(PastRejection { id, failure });
         }
         let excess = self.rejected.len().saturating_sub(REJECTIONS);
         self.rejected.drain(..excess);
@@ -140,18 +140,18 @@ impl Journal {
     }
 }
 
-impl Change {
+impl CurrentChange {
     /// A change that applies a plan.
     pub fn new(id: ConfigId, plan: ChangePlan, pods: Vec<String>) -> Self {
-        Self { id, direction: Direction::Apply, stage: Stage::Write, plan, pods }
+        Self { id, direction: Direction::Apply, stage: ChangeStage::Write, plan, pods }
     }
 
     /// Begins to undo the change. The first failure is kept.
-    pub fn roll_back(&mut self, failure: Failure) {
+    pub fn roll_back(&mut self, failure: RollbackCause) {
         if self.direction == Direction::Apply {
             self.direction = Direction::RollBack(failure);
         }
-        self.stage = Stage::Write;
+        self.stage = ChangeStage::Write;
     }
 }
 
@@ -163,8 +163,8 @@ mod tests {
         ConfigId { config: format!("web-{digest}"), digest: digest.into(), attempt }
     }
 
-    fn failure(reason: RollbackReason) -> Failure {
-        Failure { reason, message: "kubelet".into() }
+    fn failure(reason: RollbackReason) -> RollbackCause {
+        RollbackCause { reason, message: "kubelet".into() }
     }
 
     #[test]

@@ -55,16 +55,16 @@ named_enum! {
 pub struct Layout {
     /// The distribution.
     pub kind: LayoutKind,
-    pub kubelet: Kubelet,
+    pub kubelet: KubeletLayout,
     /// The container runtime.
-    pub containerd: Containerd,
+    pub containerd: ContainerdLayout,
     /// kube-proxy, if it is a service. It can also run in a pod.
     pub kube_proxy: Option<KubeProxy>,
 }
 
 /// The kubelet of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kubelet {
+pub struct KubeletLayout {
     /// The service to restart.
     pub service: String,
     /// The path of the executable.
@@ -99,7 +99,7 @@ pub enum FlagsPlace {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Containerd {
+pub struct ContainerdLayout {
     /// The service to restart; that of the kubelet for RKE2.
     pub service: String,
     /// The path of the executable.
@@ -155,7 +155,8 @@ pub fn detect(host: &dyn Host) -> Result<Layout, Refusal> {
     let minor = kubelet_version(host, &program)?;
     // Earlier kubelets read the directory only with an environment variable.
     let drop_ins = drop_ins.filter(|_| minor >= CONFIG_DIR_SINCE);
-    let kubelet = Kubelet { service: service.name.clone(), program, minor, config: Some(config), drop_ins, flags };
+    let kubelet =
+        KubeletLayout { service: service.name.clone(), program, minor, config: Some(config), drop_ins, flags };
     let containerd = containerd::detect(host, &services)?;
     Ok(Layout { kind, kubelet, containerd, kube_proxy: kube_proxy(&services) })
 }
@@ -300,7 +301,5 @@ fn unknown(wrong: impl std::fmt::Display) -> Refusal {
     refuse(RefusalReason::UnknownLayout, wrong, INSTALL)
 }
 
-#[cfg(test)]
-pub(super) mod samples;
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,6 @@ pub mod content;
 pub mod credentials;
 pub mod cycle;
 pub mod expand;
-#[cfg(test)]
-pub mod fake;
 pub mod host;
 mod in_use;
 pub mod journal;
@@ -26,6 +24,8 @@ pub mod preflight;
 mod refuse;
 pub mod report;
 pub mod run;
+#[cfg(test)]
+mod tests;
 pub mod uninstall;
 #[cfg(windows)]
 pub mod windows;

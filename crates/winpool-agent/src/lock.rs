@@ -24,7 +24,7 @@ pub fn held(host: &dyn Host, path: &str, own: u32) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{FakeHost, service};
+    use crate::tests::fake::{FakeHost, service};
 
     #[test]
     fn the_error_names_the_other_processes_of_the_agent() {

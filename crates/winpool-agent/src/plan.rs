@@ -86,7 +86,7 @@ fn check_kube_proxy(minor: Minor, kubelet: Minor, layer: &Layer) -> Result<(), R
     }
     let gates = layer.settings.get("featureGates").cloned().unwrap_or_default();
     let gates: BTreeMap<String, bool> = serde_json::from_value(gates).unwrap_or_default();
-    match gate_problems(profile::Component::KubeProxy, &gates, minor).first() {
+    match gate_problems(profile::GatedProgram::KubeProxy, &gates, minor).first() {
         Some(problem) => {
             Err(refuse(RefusalReason::NotAllowed, format!("kube-proxy.yaml: {}", problem.wrong), "Correct the profile"))
         }

@@ -19,7 +19,7 @@ use self::{
 };
 use super::{
     change_plan::{ChangePlan, Refusal, RefusalReason},
-    host::{Host, Output},
+    host::{Host, ProgramOutput},
     layout::Layout,
     refuse::{read, refuse},
 };
@@ -80,7 +80,7 @@ fn resolver_file(candidate: &Candidate) -> Result<(), Refusal> {
     Err(refuse(RefusalReason::PreflightFailed, wrong, "Create the file, or correct the profile"))
 }
 
-fn run(candidate: &Candidate, program: &str, arguments: &[String]) -> Result<Output, Refusal> {
+fn run(candidate: &Candidate, program: &str, arguments: &[String]) -> Result<ProgramOutput, Refusal> {
     let output = candidate.host.run(program, arguments, LIMIT);
     output.map_err(|error| refuse(RefusalReason::PreflightFailed, format!("{program}: {error}"), "Repair the program"))
 }

@@ -9,7 +9,7 @@ use winpool_api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeC
 use super::{
     change_plan::Refusal,
     host::Host,
-    journal::{Change, ConfigId, Direction, Journal, Rejection, Stage},
+    journal::{ChangeStage, ConfigId, CurrentChange, Direction, Journal, PastRejection},
 };
 
 /// The reason of an applied configuration that is no longer on the node as it was applied.
@@ -17,7 +17,7 @@ pub const CHANGED_ON_NODE: &str = "ChangedOnNode";
 
 /// What the agent knows beside its journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedNode {
     /// Whether the programs of the node are checking the desired configuration.
     pub preflight: bool,
     /// Why the desired configuration was refused.
@@ -38,7 +38,7 @@ pub fn system_uuid(host: &dyn Host) -> String {
 }
 
 /// The status for the desired configuration, without what does not depend on it: the UUID of the machine.
-pub fn status(journal: &Journal, desired: &ConfigId, observed: &Observed) -> WindowsNodeConfigStatus {
+pub fn status(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> WindowsNodeConfigStatus {
     let (phase, reason, message) = phase(journal, desired, observed);
     WindowsNodeConfigStatus {
         phase,
@@ -66,7 +66,7 @@ pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
 /// The fields of the status that are not written without a value.
 const OPTIONAL: [&str; 7] = ["reason", "message", "applied", "layout", "systemUUID", "observedDigest", "restartedAt"];
 
-fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeConfigPhase, &'static str, String) {
+fn phase(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> (NodeConfigPhase, &'static str, String) {
     let error = observed.error.clone().unwrap_or_default();
     if let Some(change) = &journal.change {
         return match change.id == *desired {
@@ -80,7 +80,7 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &Observed) -> (NodeCon
             changed => (NodeConfigPhase::Applied, CHANGED_ON_NODE, changed_on_node(changed)),
         };
     }
-    if let Some(Rejection { failure, .. }) = journal.rejection(desired) {
+    if let Some(PastRejection { failure, .. }) = journal.rejection(desired) {
         return (NodeConfigPhase::RolledBack, failure.reason.name(), failure.message.clone());
     }
     match &observed.refusal {
@@ -95,9 +95,9 @@ fn changed_on_node(changed: &[String]) -> String {
     format!("on the node these differ from the applied configuration: {}. {remedy}", changed.join(", "))
 }
 
-fn phase_of_change(change: &Change, error: String) -> (NodeConfigPhase, &'static str, String) {
+fn phase_of_change(change: &CurrentChange, error: String) -> (NodeConfigPhase, &'static str, String) {
     match (&change.direction, change.stage) {
-        (Direction::Apply, Stage::Confirm(_)) => (NodeConfigPhase::Verifying, "", error),
+        (Direction::Apply, ChangeStage::Confirm(_)) => (NodeConfigPhase::Verifying, "", error),
         (Direction::Apply, _) => (NodeConfigPhase::Applying, "", error),
         (Direction::RollBack(failure), _) => {
             let progress =
@@ -111,7 +111,7 @@ fn reference(id: &ConfigId) -> ConfigReference {
     ConfigReference { config: id.config.clone(), digest: id.digest.clone() }
 }
 
-fn rejected(Rejection { id, failure }: &Rejection) -> RejectedConfig {
+fn rejected(PastRejection { id, failure }: &PastRejection) -> RejectedConfig {
     RejectedConfig { digest: id.digest.clone(), attempt: id.attempt, reason: failure.reason.name().to_owned() }
 }
 
@@ -129,21 +129,21 @@ mod tests {
     use super::*;
     use crate::{
         change_plan::{ChangePlan, RefusalReason},
-        journal::Failure,
+        journal::RollbackCause,
     };
 
     fn id(digest: &str, attempt: u32) -> ConfigId {
         ConfigId { config: format!("web-{digest}"), digest: digest.into(), attempt }
     }
 
-    fn failure() -> Failure {
-        Failure { reason: RollbackReason::NotHealthy, message: "kubelet does not run".into() }
+    fn failure() -> RollbackCause {
+        RollbackCause { reason: RollbackReason::NotHealthy, message: "kubelet does not run".into() }
     }
 
     #[test]
     fn the_phase_is_that_of_the_desired_configuration() {
         let change = |stage, rolled_back: bool| {
-            let mut change = Change::new(id("b", 1), ChangePlan::default(), Vec::new());
+            let mut change = CurrentChange::new(id("b", 1), ChangePlan::default(), Vec::new());
             change.stage = stage;
             if rolled_back {
                 change.direction = Direction::RollBack(failure());
@@ -153,25 +153,25 @@ mod tests {
         let since = Timestamp::UNIX_EPOCH;
         let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
         let rejected =
-            Journal { rejected: vec![Rejection { id: id("b", 1), failure: failure() }], ..Journal::default() };
+            Journal { rejected: vec![PastRejection { id: id("b", 1), failure: failure() }], ..Journal::default() };
         for (journal, desired, expected) in [
             (Journal::default(), id("b", 1), "Pending   "),
-            (change(Stage::Write, false), id("b", 1), "Applying   web-a"),
-            (change(Stage::Restart, false), id("b", 1), "Applying   web-a"),
-            (change(Stage::Verify(since), false), id("b", 1), "Applying   web-a"),
-            (change(Stage::Confirm(since), false), id("b", 1), "Verifying   web-a"),
+            (change(ChangeStage::Write, false), id("b", 1), "Applying   web-a"),
+            (change(ChangeStage::Restart, false), id("b", 1), "Applying   web-a"),
+            (change(ChangeStage::Verify(since), false), id("b", 1), "Applying   web-a"),
+            (change(ChangeStage::Confirm(since), false), id("b", 1), "Verifying   web-a"),
             (
-                change(Stage::Write, true),
+                change(ChangeStage::Write, true),
                 id("b", 1),
                 "Applying NotHealthy kubelet does not run; the former configuration is being restored web-a",
             ),
-            (change(Stage::Write, true), id("c", 1), "Pending  web-b is rolled back first web-a"),
+            (change(ChangeStage::Write, true), id("c", 1), "Pending  web-b is rolled back first web-a"),
             (applied.clone(), id("b", 1), "Applied   web-b"),
             (applied, id("c", 1), "Pending   web-b"),
             (rejected.clone(), id("b", 1), "RolledBack NotHealthy kubelet does not run "),
             (rejected, id("b", 2), "Pending   "),
         ] {
-            let status = status(&journal, &desired, &Observed::default());
+            let status = status(&journal, &desired, &ObservedNode::default());
             let applied = status.applied.map_or(String::new(), |reference| reference.config);
             let found = format!("{} {} {} {applied}", status.phase.name(), status.reason, status.message);
             assert_eq!(found, expected, "{journal:?} {desired:?}");
@@ -197,7 +197,7 @@ mod tests {
     fn what_something_else_has_changed_is_reported_for_the_applied_configuration_only() {
         let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
         let changed = vec![r"C:\k\config.yaml".to_owned(), "the service kubelet".to_owned()];
-        let observed = Observed { changed, ..Observed::default() };
+        let observed = ObservedNode { changed, ..ObservedNode::default() };
         let reported = status(&applied, &id("b", 1), &observed);
         assert_eq!((reported.phase, reported.reason.as_str()), (NodeConfigPhase::Applied, "ChangedOnNode"));
         let message =
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_refusal_has_its_reason_and_message() {
         let refusal = Refusal { reason: RefusalReason::PreflightFailed, message: "maxPods: -1".into() };
-        let observed = Observed { refusal: Some(refusal), layout: "RKE2".into(), ..Observed::default() };
+        let observed = ObservedNode { refusal: Some(refusal), layout: "RKE2".into(), ..ObservedNode::default() };
         let status = status(&Journal::default(), &id("b", 1), &observed);
         assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Refused, "PreflightFailed"));
         assert_eq!((status.message.as_str(), status.layout.as_str()), ("maxPods: -1", "RKE2"));

@@ -21,7 +21,7 @@ use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time::timeout};
 use winpool_api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 
 use super::{
-    cycle::{Cluster, Limits, Next, PodPhase},
+    cycle::{Cluster, Limits, NextStep, PodPhase},
     host::Host,
     report,
     worker::{Source, Worker},
@@ -41,7 +41,7 @@ const FIELD_MANAGER: &str = "winpool-agent";
 
 /// The options of an agent.
 #[derive(Clone)]
-pub struct Options {
+pub struct AgentOptions {
     /// The name of the node.
     pub node: String,
     /// The namespace of the operator, with the ConfigMaps.
@@ -61,7 +61,7 @@ pub struct Options {
 pub async fn run<H: Host + Send + 'static>(
     client: Client,
     host: H,
-    options: Options,
+    options: AgentOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (latest, configs) = watch::channel(None);
@@ -113,11 +113,11 @@ fn work(
 ) -> io::Result<()> {
     let mut worker = Worker::resume(host, source, source.options.limits, source.options.check_interval)?;
     // The last spec is kept while the API server does not answer: a change in progress must come to an end.
-    let (mut spec, mut next) = (None, Next::Idle);
+    let (mut spec, mut next) = (None, NextStep::Idle);
     let mut is_current = false;
     loop {
         // Between two actions that follow each other at once, nothing is read: services may be stopped.
-        if next != Next::Continue && !is_current {
+        if next != NextStep::Continue && !is_current {
             let config = configs.borrow_and_update().clone();
             match source.spec(config) {
                 Ok(current) => (spec, is_current) = (current, true),
@@ -130,7 +130,7 @@ fn work(
             Some(Ok(())) => is_current = false,
             Some(Err(_)) => return Ok(()),
             // The Node may have been replaced since.
-            None => is_current &= next != Next::Idle,
+            None => is_current &= next != NextStep::Idle,
         }
     }
 }
@@ -138,7 +138,7 @@ fn work(
 /// The API server, for a thread that blocks.
 struct ApiServer {
     client: Client,
-    options: Options,
+    options: AgentOptions,
     handle: Handle,
 }
 
@@ -245,7 +245,7 @@ mod tests {
                 )
             });
             let client = Client::new(kubelet, "default");
-            let options = Options {
+            let options = AgentOptions {
                 node: "win-1".to_owned(),
                 namespace: "winpool-system".to_owned(),
                 limits: Limits::default(),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    cycle::{Cluster, Cycle, Limits, Next, PodPhase},
+    cycle::{Cluster, Cycle, Limits, NextStep, PodPhase},
     host::Host,
     journal::{ConfigId, JOURNAL},
     plan::{self, RECORD},
@@ -27,9 +27,9 @@ pub fn uninstall(host: &dyn Host, limits: Limits) -> io::Result<()> {
     cycle.begin(&Offline, original.clone(), plan)?;
     loop {
         match cycle.advance(&Offline, Some(&original), Some(&original.digest))? {
-            Next::Idle => break,
-            Next::Continue => {}
-            Next::Wait => host.sleep(Duration::from_secs(1)),
+            NextStep::Idle => break,
+            NextStep::Continue => {}
+            NextStep::Wait => host.sleep(Duration::from_secs(1)),
         }
     }
     if let Some(rejection) = cycle.journal().rejection(&original) {

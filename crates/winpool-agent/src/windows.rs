@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use windows_registry::LOCAL_MACHINE;
 
 use super::{
-    host::{Host, Output, ServiceDefinition, ServiceState},
+    host::{Host, ProgramOutput, ServiceDefinition, ServiceState},
     loopback,
 };
 
@@ -74,7 +74,7 @@ impl Host for Windows {
         programs::kill(pid)
     }
 
-    fn run(&self, program: &str, arguments: &[String], limit: Duration) -> io::Result<Output> {
+    fn run(&self, program: &str, arguments: &[String], limit: Duration) -> io::Result<ProgramOutput> {
         programs::run(program, arguments, limit)
     }
 

@@ -8,13 +8,13 @@ use winpool_core::{kubernetes::duration, pool};
 
 use super::{
     change_plan::{ChangePlan, Refusal, RefusalReason},
-    cycle::{Cluster, Cycle, Limits, Next},
+    cycle::{Cluster, Cycle, Limits, NextStep},
     host::Host,
     journal::{ConfigId, Journal},
     layout::Layout,
     plan, preflight,
     refuse::refuse,
-    report::{self, Observed},
+    report::{self, ObservedNode},
 };
 
 /// How often the node is compared with the applied configuration, and a refused configuration checked again.
@@ -43,8 +43,8 @@ pub struct Worker<'a> {
     check_interval: Duration,
     /// The UUID of the machine.
     system_uuid: String,
-    observed: Observed,
-    /// The configuration that [`Observed::refusal`] is about, and when it was refused.
+    observed: ObservedNode,
+    /// The configuration that [`ObservedNode::refusal`] is about, and when it was refused.
     refused: Option<(ConfigId, Timestamp)>,
     /// The configuration that the node was last compared with, and when.
     compared: Option<(ConfigId, Timestamp)>,
@@ -70,7 +70,7 @@ impl<'a> Worker<'a> {
             cycle,
             check_interval,
             system_uuid: report::system_uuid(host),
-            observed: Observed::default(),
+            observed: ObservedNode::default(),
             refused: None,
             compared: None,
             reported: None,
@@ -84,7 +84,7 @@ impl<'a> Worker<'a> {
 
     /// Performs the next action for a spec, or for none if the WindowsNodeConfig does not exist, and reports the result.
     /// A failed action is repeated by the next call.
-    pub fn reconcile(&mut self, spec: Option<&WindowsNodeConfigSpec>) -> Next {
+    pub fn reconcile(&mut self, spec: Option<&WindowsNodeConfigSpec>) -> NextStep {
         let desired = spec.map(config_id);
         let next = match (&self.cycle.journal().change, &desired) {
             (None, Some(desired)) => self.prepare(desired),
@@ -92,19 +92,19 @@ impl<'a> Worker<'a> {
         };
         let (next, error) = match next {
             Ok(next) => (next, None),
-            Err(error) => (Next::Wait, Some(error.to_string())),
+            Err(error) => (NextStep::Wait, Some(error.to_string())),
         };
         self.observed.error = error;
         match desired.map_or(Ok(()), |desired| self.report(&desired)) {
             Ok(()) => next,
             Err(error) => {
                 tracing::warn!(%error, "status not written, it is retried");
-                if next == Next::Idle { Next::Wait } else { next }
+                if next == NextStep::Idle { NextStep::Wait } else { next }
             }
         }
     }
 
-    fn advance(&mut self, spec: Option<&WindowsNodeConfigSpec>, desired: Option<&ConfigId>) -> io::Result<Next> {
+    fn advance(&mut self, spec: Option<&WindowsNodeConfigSpec>, desired: Option<&ConfigId>) -> io::Result<NextStep> {
         let timeout =
             spec.and_then(|spec| duration::parse(&spec.confirm_timeout)).and_then(|nanos| u64::try_from(nanos).ok());
         if let Some(nanos) = timeout {
@@ -116,17 +116,17 @@ impl<'a> Worker<'a> {
 
     /// Begins to apply the desired configuration, unless it is applied, was rolled back, or was refused lately. A refusal stays
     /// in the status while it is checked again: the operator would take another phase for a change in progress.
-    fn prepare(&mut self, desired: &ConfigId) -> io::Result<Next> {
+    fn prepare(&mut self, desired: &ConfigId) -> io::Result<NextStep> {
         let journal = self.cycle.journal();
         if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
             self.compare(desired);
-            return Ok(Next::Idle);
+            return Ok(NextStep::Idle);
         }
         if journal.rejection(desired).is_some() || self.was_refused(desired) {
-            return Ok(Next::Idle);
+            return Ok(NextStep::Idle);
         }
         if !self.refused.as_ref().is_some_and(|(refused, _)| refused == desired) {
-            self.observed = Observed { preflight: true, ..Observed::default() };
+            self.observed = ObservedNode { preflight: true, ..ObservedNode::default() };
             (self.refused, self.compared) = (None, None);
             self.report(desired)?;
         }
@@ -139,13 +139,13 @@ impl<'a> Worker<'a> {
         match self.check(desired, &data) {
             Ok((layout, plan)) => {
                 self.cycle.begin(self.source, desired.clone(), plan)?;
-                self.observed = Observed { layout: layout.kind.name().to_owned(), ..Observed::default() };
+                self.observed = ObservedNode { layout: layout.kind.name().to_owned(), ..ObservedNode::default() };
                 (self.refused, self.compared) = (None, None);
-                Ok(Next::Continue)
+                Ok(NextStep::Continue)
             }
             Err(refusal) => {
-                let next = if self.recheck_after(refusal.reason).is_zero() { Next::Wait } else { Next::Idle };
-                self.observed = Observed { refusal: Some(refusal), ..Observed::default() };
+                let next = if self.recheck_after(refusal.reason).is_zero() { NextStep::Wait } else { NextStep::Idle };
+                self.observed = ObservedNode { refusal: Some(refusal), ..ObservedNode::default() };
                 self.refused = Some((desired.clone(), self.host.now()));
                 Ok(next)
             }
@@ -195,11 +195,11 @@ impl<'a> Worker<'a> {
     }
 
     /// How long to wait before the next call of [`Self::reconcile`], unless the spec changes.
-    pub fn delay(&self, next: Next) -> Duration {
+    pub fn delay(&self, next: NextStep) -> Duration {
         match next {
-            Next::Continue => Duration::ZERO,
-            Next::Wait => Duration::from_secs(1),
-            Next::Idle => self.check_interval,
+            NextStep::Continue => Duration::ZERO,
+            NextStep::Wait => Duration::from_secs(1),
+            NextStep::Idle => self.check_interval,
         }
     }
 
@@ -244,7 +244,7 @@ mod tests {
     use winpool_api::{Disruption, NodeConfigPhase};
 
     use super::*;
-    use crate::{cycle::PodPhase, fake::FakeHost};
+    use crate::{cycle::PodPhase, tests::fake::FakeHost};
 
     /// An API server with one ConfigMap, and the statuses that were written.
     #[derive(Default)]
@@ -299,7 +299,7 @@ mod tests {
         };
         source.data.replace(files(99));
         for _ in 0..3 {
-            assert_eq!(worker.reconcile(Some(&spec)), Next::Wait, "it is checked again soon");
+            assert_eq!(worker.reconcile(Some(&spec)), NextStep::Wait, "it is checked again soon");
         }
         let refused = |reason: &str| (NodeConfigPhase::Refused, reason.to_owned());
         let checked = (NodeConfigPhase::Preflight, String::new());
@@ -308,7 +308,7 @@ mod tests {
         // The simulated host has no kubelet that the agent can configure.
         source.data.replace(files(42));
         for _ in 0..3 {
-            assert_eq!(worker.reconcile(Some(&spec)), Next::Idle, "it is checked again after some time");
+            assert_eq!(worker.reconcile(Some(&spec)), NextStep::Idle, "it is checked again after some time");
         }
         assert_eq!(*source.reported.borrow(), [checked, refused("DigestDiffers"), refused("UnknownLayout")]);
         assert_eq!(worker.journal(), &Journal::default());

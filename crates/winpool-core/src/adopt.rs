@@ -22,7 +22,7 @@ pub use self::{
     changes::AdoptionChanges,
     classes::{AdoptedClass, OmissionReason, OmittedClass},
     configz::KubeletConfiguration,
-    groups::{Origin, platform, version_name},
+    groups::{GroupOrigin, platform, version_name},
     pool::AdoptedPool,
     profile::{AdoptedProfile, SettingsSource},
     selection::SelectionProblem,
@@ -42,7 +42,7 @@ use crate::{
 
 /// How pools are made.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct AdoptOptions {
     /// The keys of labels that name the pool of a node, which take precedence over those of platforms.
     pub pool_labels: Vec<String>,
     /// Whether the pools refer to the profiles. They then write a configuration for each node.
@@ -62,7 +62,7 @@ pub struct Adoption {
 }
 
 /// The pools for the nodes that belong to no pool.
-pub fn adopt(snapshot: &Snapshot, options: &Options) -> Adoption {
+pub fn adopt(snapshot: &Snapshot, options: &AdoptOptions) -> Adoption {
     // Whether pods tolerate a taint is not a matter of what is adopted.
     let snapshot = Snapshot { pods: None, workloads: Workloads::Off, ..snapshot.clone() };
     let membership = snapshot.membership();
@@ -82,7 +82,7 @@ pub fn adopt(snapshot: &Snapshot, options: &Options) -> Adoption {
     Adoption { assigned: all.len() - unassigned.len(), pools, problems }
 }
 
-fn adopted_pool(snapshot: &Snapshot, group: &Group, preference: &Preference, options: &Options) -> AdoptedPool {
+fn adopted_pool(snapshot: &Snapshot, group: &Group, preference: &Preference, options: &AdoptOptions) -> AdoptedPool {
     let taints = GroupTaints::of(group, preference);
     let classes = classes::of_group(snapshot, group, &taints);
     let (profile, uses_profile) = (AdoptedProfile::of(&group.nodes, &options.kubelets), options.use_profiles);

@@ -5,6 +5,8 @@ pub mod compatibility;
 pub mod content;
 pub mod tag;
 
-pub use compatibility::{Compatibility, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, RuntimeReport};
-pub use content::{Content, Platform};
+pub use compatibility::{
+    Compatibility, EvidenceSource, HostNode, ImageEvidence, Incompatibility, Lookup, RuntimeReport,
+};
+pub use content::{ImagePlatform, ImagePlatforms};
 pub use oci_spec::distribution::Reference;

@@ -23,7 +23,7 @@ pub struct Kind {
     /// The name in paths.
     pub plural: &'static str,
     /// Where its objects are.
-    pub scope: Scope,
+    pub scope: KindScope,
     /// The field manager of its objects, without their status.
     pub manager: &'static str,
     /// What needs its objects.
@@ -34,7 +34,7 @@ pub struct Kind {
 
 /// Where the objects of a kind are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KindScope {
     /// In no namespace.
     Cluster,
     /// In any namespace.
@@ -80,7 +80,7 @@ impl Kind {
     pub const NODE_CONFIG: Self = winpool("WindowsNodeConfig", "windowsnodeconfigs").needed_by(NeededBy::Optional);
     pub const NODE: Self = row("", "v1", "Node", "nodes").by(manager::NODES).only(Selection::Label(label::OS, "windows"));
     pub const RUNTIME_CLASS: Self = row("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses");
-    pub const CONFIG_MAP: Self = row("", "v1", "ConfigMap", "configmaps").scoped(Scope::Operator).only(MANAGED);
+    pub const CONFIG_MAP: Self = row("", "v1", "ConfigMap", "configmaps").scoped(KindScope::Operator).only(MANAGED);
     pub const SECRET: Self = workload("", "v1", "Secret", "secrets").needed_by(NeededBy::Nothing);
     pub const POD: Self = workload("", "v1", "Pod", "pods").by(manager::NODES);
     pub const EVENT: Self = workload("", "v1", "Event", "events").only(SANDBOXES);
@@ -124,7 +124,7 @@ impl Kind {
         Self { version: version.name(), ..self }
     }
 
-    const fn scoped(self, scope: Scope) -> Self {
+    const fn scoped(self, scope: KindScope) -> Self {
         Self { scope, ..self }
     }
 
@@ -143,7 +143,7 @@ impl Kind {
 
 /// A kind without namespaces that the operator needs.
 const fn row(group: &'static str, version: &'static str, name: &'static str, plural: &'static str) -> Kind {
-    let (scope, needed_by, selection) = (Scope::Cluster, NeededBy::Required, Selection::All);
+    let (scope, needed_by, selection) = (KindScope::Cluster, NeededBy::Required, Selection::All);
     Kind { name, group, version, plural, scope, manager: manager::OBJECTS, needed_by, selection }
 }
 
@@ -154,12 +154,12 @@ const fn winpool(name: &'static str, plural: &'static str) -> Kind {
 
 /// A kind in namespaces that the checks of workloads need.
 const fn workload(group: &'static str, version: &'static str, name: &'static str, plural: &'static str) -> Kind {
-    row(group, version, name, plural).scoped(Scope::Namespaces).needed_by(NeededBy::Optional)
+    row(group, version, name, plural).scoped(KindScope::Namespaces).needed_by(NeededBy::Optional)
 }
 
 /// A kind of Cluster API.
 const fn machines(group: &'static str, name: &'static str, plural: &'static str) -> Kind {
-    row(group, ApiVersion::ALL[0].name(), name, plural).scoped(Scope::Namespaces).needed_by(NeededBy::Feature)
+    row(group, ApiVersion::ALL[0].name(), name, plural).scoped(KindScope::Namespaces).needed_by(NeededBy::Feature)
 }
 
 impl PartialEq for Kind {

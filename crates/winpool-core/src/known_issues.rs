@@ -8,8 +8,8 @@ use std::{
 use winpool_api::facts::{
     ContainerRuntime, Minor,
     known_issues::{
-        Affected, Component, ComponentVersion, KNOWN_ISSUES, KnownIssue, PodFeature, Precondition, Severity,
-        containerd_with, hcsshim_of,
+        AffectedVersions, ComponentVersion, DefectSeverity, KNOWN_ISSUES, KnownIssue, NodeComponent, PodFeature,
+        Precondition, containerd_with, hcsshim_of,
     },
 };
 
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
     /// The version of a component: the node does not report it, or no pod has its image.
-    Version(Component),
+    Version(NodeComponent),
     /// The pods, because the operator may not read them, or has not yet.
     Pods,
     /// The PersistentVolumes of the claims of pods.
@@ -35,7 +35,7 @@ pub enum Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Version(component @ (Component::KubeProxy | Component::CsiProxy)) => {
+            Self::Version(component @ (NodeComponent::KubeProxy | NodeComponent::CsiProxy)) => {
                 write!(f, "no pod of the pool has an image of {component} with a version")
             }
             Self::Version(component) => write!(f, "the version of {component} is not known"),
@@ -107,18 +107,18 @@ fn of_versions(issue: &KnownIssue, installed: Installed, pods: Option<&PoolWorkl
     }
 }
 
-fn installed(component: Component, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> Installed {
+fn installed(component: NodeComponent, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> Installed {
     let containerd = |of: fn(_) -> Option<ComponentVersion>| match &node.runtime {
         Ok(ContainerRuntime::Containerd(version)) => of(*version).into(),
         Ok(ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd) => Installed::Absent,
         Err(_) => Installed::Unknown,
     };
     match component {
-        Component::Kubelet => node.kubelet.as_ref().ok().map(|version| ComponentVersion::from(*version)).into(),
-        Component::Windows => node.os.as_ref().ok().and_then(|os| ComponentVersion::of_windows(*os)).into(),
-        Component::Containerd => containerd(|version| Some(version.into())),
-        Component::Hcsshim => containerd(hcsshim_of),
-        Component::KubeProxy | Component::CsiProxy => {
+        NodeComponent::Kubelet => node.kubelet.as_ref().ok().map(|version| ComponentVersion::from(*version)).into(),
+        NodeComponent::Windows => node.os.as_ref().ok().and_then(|os| ComponentVersion::of_windows(*os)).into(),
+        NodeComponent::Containerd => containerd(|version| Some(version.into())),
+        NodeComponent::Hcsshim => containerd(hcsshim_of),
+        NodeComponent::KubeProxy | NodeComponent::CsiProxy => {
             let found = pods.into_iter().flat_map(|pods| &pods.components);
             let versions: Vec<_> = found.filter(|(of, _)| *of == component).map(|(_, version)| *version).collect();
             if versions.is_empty() { Installed::Unknown } else { Installed::Known(versions) }
@@ -144,7 +144,7 @@ fn met(precondition: Precondition, pods: Option<&PoolWorkloads>) -> Result<bool,
 
 /// An issue of some nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding<'a> {
+pub struct FoundIssue<'a> {
     /// The issue.
     pub issue: &'static KnownIssue,
     /// The nodes that have it.
@@ -156,7 +156,10 @@ pub struct Finding<'a> {
 }
 
 /// The issues that some of the nodes have or may have, worst first.
-pub fn check<'a>(nodes: impl IntoIterator<Item = &'a WindowsNode>, pods: Option<&PoolWorkloads>) -> Vec<Finding<'a>> {
+pub fn check<'a>(
+    nodes: impl IntoIterator<Item = &'a WindowsNode>,
+    pods: Option<&PoolWorkloads>,
+) -> Vec<FoundIssue<'a>> {
     let mut equal: BTreeMap<_, Vec<&WindowsNode>> = BTreeMap::new();
     for node in nodes {
         let versions = (node.kubelet.as_ref().ok(), node.os.as_ref().ok(), node.runtime.as_ref().ok());
@@ -164,7 +167,7 @@ pub fn check<'a>(nodes: impl IntoIterator<Item = &'a WindowsNode>, pods: Option<
     }
     let of_issue = |issue: &'static KnownIssue| {
         let (with_issue, versions, undetermined) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        let mut finding = Finding { issue, nodes: with_issue, versions, undetermined };
+        let mut finding = FoundIssue { issue, nodes: with_issue, versions, undetermined };
         for nodes in equal.values() {
             let names = nodes.iter().map(|node| node.name.as_str());
             match of_node(issue, nodes[0], pods) {
@@ -181,14 +184,14 @@ pub fn check<'a>(nodes: impl IntoIterator<Item = &'a WindowsNode>, pods: Option<
     KNOWN_ISSUES.iter().filter_map(of_issue).collect()
 }
 
-impl Finding<'_> {
+impl FoundIssue<'_> {
     /// Whether a status reports it. What is rare and has no precondition is reported only if an update within the release line
     /// fixes it, so that nodes with the newest patch have no report without a remedy.
     pub fn is_reported(&self) -> bool {
         let fixed_in_line = |version: &Version| version.fixed.is_some_and(|fixed| fixed.is_of_line(version.installed));
         let in_use = matches!(self.issue.precondition, Precondition::Pods(_));
         !self.nodes.is_empty()
-            && (self.issue.severity < Severity::Low || in_use || self.versions.iter().any(fixed_in_line))
+            && (self.issue.severity < DefectSeverity::Low || in_use || self.versions.iter().any(fixed_in_line))
     }
 
     /// What happens on which nodes, and what to do; `pods` are those of the pool.
@@ -213,8 +216,8 @@ pub fn remedy(issue: &KnownIssue, fixed: impl IntoIterator<Item = Option<Compone
     let fixed: BTreeSet<_> = fixed.into_iter().collect();
     let upgrade = if fixed.contains(&None) { None } else { fixed.into_iter().flatten().next_back() };
     let upgrade = upgrade.map(|version| match (issue.component, containerd_with(version)) {
-        (Component::Hcsshim, Some(release)) => {
-            format!("Upgrade containerd to {} or later", Component::Containerd.version_text(release))
+        (NodeComponent::Hcsshim, Some(release)) => {
+            format!("Upgrade containerd to {} or later", NodeComponent::Containerd.version_text(release))
         }
         (component, _) => format!("Upgrade {component} to {} or later", component.version_text(version)),
     });
@@ -228,7 +231,7 @@ pub fn remedy(issue: &KnownIssue, fixed: impl IntoIterator<Item = Option<Compone
 /// The affected versions of an issue, as in `v1.31.0 to below v1.31.9`.
 pub fn affected_text(issue: &KnownIssue) -> String {
     let text = |version| issue.component.version_text(version);
-    let range = |range: &Affected| match range.fixed {
+    let range = |range: &AffectedVersions| match range.fixed {
         Some(fixed) => format!("{} to below {}", text(range.from), text(fixed)),
         None => format!("{} and later", text(range.from)),
     };
@@ -258,7 +261,7 @@ pub fn after_upgrade(
     pods: Option<&PoolWorkloads>,
     target: Minor,
 ) -> Option<AfterUpgrade> {
-    if !matches!(issue.component, Component::Kubelet | Component::KubeProxy)
+    if !matches!(issue.component, NodeComponent::Kubelet | NodeComponent::KubeProxy)
         || met(issue.precondition, pods) == Ok(false)
     {
         return None;
@@ -284,16 +287,16 @@ fn first_without(issue: &KnownIssue, target: Minor) -> Option<ComponentVersion> 
 /// What is missing to tell which issues of kube-proxy a pool has.
 pub fn kube_proxy_missing(pods: Option<&PoolWorkloads>) -> Option<Missing> {
     let is_known =
-        |pods: &PoolWorkloads| pods.components.iter().any(|(component, _)| *component == Component::KubeProxy);
+        |pods: &PoolWorkloads| pods.components.iter().any(|(component, _)| *component == NodeComponent::KubeProxy);
     match pods {
         None => Some(Missing::Pods),
-        Some(pods) => (!is_known(pods)).then_some(Missing::Version(Component::KubeProxy)),
+        Some(pods) => (!is_known(pods)).then_some(Missing::Version(NodeComponent::KubeProxy)),
     }
 }
 
 /// The issues of kube-proxy in the first release of a minor, and the first release without all of them, if the minor has one.
 pub fn of_kube_proxy(target: Minor) -> (Vec<&'static str>, Option<ComponentVersion>) {
-    let is_in = |issue: &&KnownIssue| issue.component == Component::KubeProxy && begins(issue, target).is_some();
+    let is_in = |issue: &&KnownIssue| issue.component == NodeComponent::KubeProxy && begins(issue, target).is_some();
     let issues: Vec<_> = KNOWN_ISSUES.iter().filter(is_in).collect();
     let without: Option<Vec<_>> = issues.iter().map(|issue| first_without(issue, target)).collect();
     (issues.iter().map(|issue| issue.id).collect(), without.and_then(|versions| versions.into_iter().max()))

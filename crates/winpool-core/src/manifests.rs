@@ -38,7 +38,7 @@ pub use bootstrap::{BootstrapTemplate, BootstrapTemplates, KUBEADM_CONFIG_TEMPLA
 pub use budget::Budget;
 pub use document::Ignored;
 pub use object::Object;
-pub use resources::{Resources, nodes};
+pub use resources::{ManifestSet, nodes};
 pub use strict::problems_of_status;
 
 /// The path of standard input.
@@ -65,7 +65,7 @@ pub struct Manifests {
 
 /// The files to read below the paths of a command.
 #[derive(Clone, Copy)]
-pub struct Selection<'a> {
+pub struct FileSelection<'a> {
     /// The files that are not read.
     pub excluded: &'a dyn Fn(&Path) -> bool,
     /// The files that may be for other programs.
@@ -83,7 +83,7 @@ pub enum Others {
     Everywhere,
 }
 
-impl Default for Selection<'_> {
+impl Default for FileSelection<'_> {
     fn default() -> Self {
         Self { excluded: &|_| false, others: Others::None }
     }
@@ -177,14 +177,18 @@ impl Manifests {
     /// # Errors
     /// A path cannot be read, or a directory contains no manifest.
     pub fn read(paths: &[PathBuf], budget: &mut Budget) -> Result<Self, ReadError> {
-        Self::read_selected(paths, budget, Selection::default())
+        Self::read_selected(paths, budget, FileSelection::default())
     }
 
     /// The same for some of the files.
     ///
     /// # Errors
     /// A path cannot be read, or a directory contains no manifest.
-    pub fn read_selected(paths: &[PathBuf], budget: &mut Budget, selection: Selection<'_>) -> Result<Self, ReadError> {
+    pub fn read_selected(
+        paths: &[PathBuf],
+        budget: &mut Budget,
+        selection: FileSelection<'_>,
+    ) -> Result<Self, ReadError> {
         let mut manifests = Self::default();
         let directory = match selection.others {
             Others::None => PathSource::Directory,

@@ -9,5 +9,5 @@ pub use self::{
     dependency::{Dependency, Unwritten},
     node_edit::{Edit, NodeEdit, Purpose, RejectedPart, Rejection, TaintEdit},
     outcome::{AfterFailure, Done, ErrorCause, Outcome, WriteError},
-    write::{Action, Body, Object, Verb, Write},
+    write::{Action, Body, Verb, Write, WriteTarget},
 };

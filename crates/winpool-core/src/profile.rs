@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use winpool_api::{
     ContainerdSettings, KubeProxySettings, PriorityClass, ProxySettings,
-    facts::{eviction::Signal, kubelet_fields::Field, pause::Registry},
+    facts::{eviction::Signal, kubelet_fields::Field, pause::PausePublisher},
     named_enum,
 };
 
@@ -26,9 +26,9 @@ use super::{
 pub use check::check;
 pub use containerd::selects_cimfs;
 pub use extra::{is_resolv_conf, type_problem};
-pub use gates::{Component, gate_problems};
+pub use gates::{GatedProgram, gate_problems};
 pub use paths::is_windows_path;
-pub use settings::{Unwritten, Writer, local_paths, node_directories, unwritten};
+pub use settings::{SettingWriter, UnwrittenSetting, local_paths, node_directories, unwritten};
 
 /// The parsed spec of a `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,7 +117,7 @@ impl Resource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// From a registry with known tags: this tag, or a compatible one.
-    Known(Registry, Option<String>),
+    Known(PausePublisher, Option<String>),
     /// From another repository: this tag, or the default tag of the kubelet's minor.
     Custom(String, Option<String>),
 }

@@ -30,7 +30,7 @@ use winpool_api::{
 
 use crate::{
     Problem,
-    profile::{self, Component, Profile},
+    profile::{self, GatedProgram, Profile},
 };
 
 /// The key of KubeletConfiguration.
@@ -121,7 +121,7 @@ fn files(
     problems.extend(kubelet::problems(&profile.kubelet, minor));
     problems.extend(containerd::snapshotter_problem(&profile.containerd_extra, variant.host));
     if let Some(settings) = &profile.kube_proxy {
-        problems.extend(profile::gate_problems(Component::KubeProxy, &settings.feature_gates, minor));
+        problems.extend(profile::gate_problems(GatedProgram::KubeProxy, &settings.feature_gates, minor));
     }
     let image = pause::image(profile, variant);
     let runtime = match &image {
@@ -187,7 +187,7 @@ fn runtime_files(
         }
         ContainerRuntime::Dockershim => return Ok(Vec::new()),
     };
-    let input = containerd::Containerd { version, pause_image: image, settings, extra: &profile.containerd_extra };
+    let input = containerd::ContainerdInput { version, pause_image: image, settings, extra: &profile.containerd_extra };
     let mut files = vec![(CONTAINERD_TOML.to_owned(), containerd::toml(&input, scope)?)];
     // In other release lines the mirrors are in containerd.toml.
     if facts::containerd::release_line(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {

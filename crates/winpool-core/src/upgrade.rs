@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use winpool_api::facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, builds, containerd,
-    known_issues::{Component, ComponentVersion, KNOWN_ISSUES, KnownIssue, Precondition},
+    known_issues::{ComponentVersion, KNOWN_ISSUES, KnownIssue, NodeComponent, Precondition},
     kubelet_flags::{self, LAST_WITH_DOCKERSHIM},
     skew::{Skew, skew},
     support,
@@ -175,7 +175,7 @@ impl UpgradeIssue {
                 format!("Without a fixed version, {}", issue.workaround)
             }
             Self::KubeProxyNotDeterminable { fixed: Some(fixed), .. } => {
-                format!("Use kube-proxy {} or later", Component::KubeProxy.version_text(*fixed))
+                format!("Use kube-proxy {} or later", NodeComponent::KubeProxy.version_text(*fixed))
             }
             Self::KubeProxyNotDeterminable { fixed: None, .. }
             | Self::KnownIssue(..)

@@ -22,7 +22,7 @@ use winpool_api::{
 };
 use winpool_core::render::{
     Scope,
-    containerd::{Containerd, toml},
+    containerd::{ContainerdInput, toml},
 };
 
 const PAUSE: &str = "mcr.microsoft.com/oss/kubernetes/pause:3.9";
@@ -94,7 +94,7 @@ impl Program {
 
 fn rendered(version: ContainerdVersion, settings: &ContainerdSettings, scope: Scope) -> Result<String> {
     let extra = settings.extra_config.parse()?;
-    let input = Containerd { version, pause_image: PAUSE, settings, extra: &extra };
+    let input = ContainerdInput { version, pause_image: PAUSE, settings, extra: &extra };
     toml(&input, scope).map_err(|problem| anyhow!("{problem}"))
 }
 

@@ -79,16 +79,16 @@ fn add_finalizer() -> Write {
 }
 
 fn create_config_map() -> Write {
-    Write::create(Action::CreateConfigMap, Object::new(Kind::CONFIG_MAP, "web-1"), json!({"kind": "ConfigMap"}))
+    Write::create(Action::CreateConfigMap, WriteTarget::new(Kind::CONFIG_MAP, "web-1"), json!({"kind": "ConfigMap"}))
 }
 
 fn apply_node_config(version: Option<&str>) -> Write {
-    let object = Object::new(Kind::NODE_CONFIG, "win-1");
+    let object = WriteTarget::new(Kind::NODE_CONFIG, "win-1");
     Write::apply(Action::ApplyNodeConfig, object, version, json!({"metadata": {}}), String::new())
 }
 
-fn class() -> Object {
-    Object::new(Kind::RUNTIME_CLASS, "win")
+fn class() -> WriteTarget {
+    WriteTarget::new(Kind::RUNTIME_CLASS, "win")
 }
 
 fn apply_class(version: Option<&str>) -> Write {
@@ -104,12 +104,12 @@ fn evict() -> Write {
 }
 
 fn status_of(kind: Kind, name: &str) -> Write {
-    Write::status(Action::RecordApplied, Object::new(kind, name), "7", &json!({"applied": {}}))
+    Write::status(Action::RecordApplied, WriteTarget::new(kind, name), "7", &json!({"applied": {}}))
 }
 
 fn cordon(action: Action, unschedulable: Value) -> Write {
     let body = json!({"spec": {"unschedulable": unschedulable}});
-    Write::merge(action, Object::new(Kind::NODE, "win-1"), "7", body)
+    Write::merge(action, WriteTarget::new(Kind::NODE, "win-1"), "7", body)
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn each_operation_sends_one_request() {
             json!({"metadata": {"resourceVersion": "7"}}),
         ),
         (
-            Write::delete(Action::DeleteNodeConfig, Object::new(Kind::NODE_CONFIG, "win-1").with_uid("u-1")),
+            Write::delete(Action::DeleteNodeConfig, WriteTarget::new(Kind::NODE_CONFIG, "win-1").with_uid("u-1")),
             ("DELETE", "/apis/winpool.dev/v1alpha1/windowsnodeconfigs/win-1?".to_owned(), JSON),
             delete,
         ),

@@ -8,26 +8,30 @@ use winpool_core::{
     Objects,
     adopt::KubeletConfiguration,
     decode,
-    manifests::{self, LocatedProblem, Manifest, Manifests, Resources},
+    manifests::{self, LocatedProblem, Manifest, ManifestSet, Manifests},
     pool::{RuntimeClassView, Snapshot},
     text::{counted, some_of},
 };
 
 use crate::{
     cluster::{self, ReadConfiguration},
-    commands::{Failure, connect, input, progress::Progress},
+    commands::{CommandError, connect, input, progress::Progress},
 };
 
 /// The configurations of kubelets, by the names of their nodes.
 type Kubelets = BTreeMap<String, KubeletConfiguration>;
 
 /// The objects of the cluster, and with `configz` the configurations of the kubelets of nodes that belong to no pool.
-pub(super) fn cluster(args: &connect::Args, namespace: &str, configz: bool) -> Result<(Snapshot, Kubelets), Failure> {
+pub(super) fn cluster(
+    args: &connect::Args,
+    namespace: &str,
+    configz: bool,
+) -> Result<(Snapshot, Kubelets), CommandError> {
     connect::runtime()?.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
         let client = progress.counting(args.client().await?);
         let snapshot = cluster::list_snapshot(&client, namespace).await;
-        let snapshot = snapshot.map_err(|error| Failure::Cluster(error.to_string()))?;
+        let snapshot = snapshot.map_err(|error| CommandError::Cluster(error.to_string()))?;
         let nodes =
             if configz { snapshot.membership().unassigned().map(|node| node.name.clone()).collect() } else { vec![] };
         let read = cluster::kubelet_configurations(&client, nodes).await;
@@ -57,7 +61,7 @@ fn known(read: Vec<(String, ReadConfiguration)>) -> Kubelets {
 }
 
 /// The objects in files.
-pub(super) fn files(files: &[PathBuf], namespace: &str) -> Result<Snapshot, Failure> {
+pub(super) fn files(files: &[PathBuf], namespace: &str) -> Result<Snapshot, CommandError> {
     snapshot_of(input::read(files)?, namespace).map_err(|problems| input::failure(&problems))
 }
 
@@ -67,7 +71,7 @@ pub(super) fn files(files: &[PathBuf], namespace: &str) -> Result<Snapshot, Fail
 /// All problems of the manifests, by file and line.
 pub fn snapshot_of(manifests: Manifests, namespace: &str) -> Result<Snapshot, Vec<LocatedProblem>> {
     let mut problems = Vec::new();
-    let resources = Resources::read(&manifests.objects, &mut problems);
+    let resources = ManifestSet::read(&manifests.objects, &mut problems);
     let runtime_classes = runtime_classes(&manifests.objects, &mut problems);
     let nodes = match manifests::nodes(manifests) {
         Ok(nodes) => nodes,

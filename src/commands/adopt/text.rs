@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use winpool_api::{ImageGarbageCollection, Mode, RuntimeClassSpec, facts::builds, names::label};
 use winpool_core::{
     adopt::{
-        AdoptedClass, AdoptedPool, AdoptedProfile, Adoption, OmissionReason, OmittedClass, Origin, SettingsSource,
+        AdoptedClass, AdoptedPool, AdoptedProfile, Adoption, GroupOrigin, OmissionReason, OmittedClass, SettingsSource,
         TaintUse, platform, version_name,
     },
     text::{agree, counted, some_of},
@@ -140,14 +140,14 @@ fn enforcing(document: &mut CommentedYaml, pool: &AdoptedPool) {
 fn selector(document: &mut CommentedYaml, pool: &AdoptedPool) {
     let nodes = counted(pool.nodes.len(), "node");
     match &pool.origin {
-        Origin::Label { key, .. } => {
+        GroupOrigin::Label { key, .. } => {
             let platform = platform(key).map(|platform| format!(" ({platform})")).unwrap_or_default();
             document.comment(2, &format!("From label {key}{platform} of {nodes}."));
             if pool.selector.match_labels.contains_key(label::WINDOWS_BUILD) {
                 document.comment(2, "Other nodes with the same label have another build.");
             }
         }
-        Origin::Build => {
+        GroupOrigin::Build => {
             document.comment(
                 2,
                 "These nodes have no label that names their node pool, so they are selected by their build.",

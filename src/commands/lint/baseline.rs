@@ -10,8 +10,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{LocatedFinding, Report, finding::relative};
-use crate::commands::Failure;
+use super::{LintReport, LocatedFinding, finding::relative};
+use crate::commands::CommandError;
 
 /// The version of the format.
 const VERSION: u64 = 1;
@@ -72,7 +72,7 @@ impl Baseline {
     ///
     /// # Errors
     /// The file cannot be read, is not a baseline, or has another version.
-    pub fn apply(&self, report: &mut Report) -> Result<(), Failure> {
+    pub fn apply(&self, report: &mut LintReport) -> Result<(), CommandError> {
         let mut known = self.read()?;
         let mut remaining = Vec::new();
         for found in std::mem::take(&mut report.findings) {
@@ -97,7 +97,7 @@ impl Baseline {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, report: &Report) -> Result<usize, Failure> {
+    pub fn write(&self, report: &LintReport) -> Result<usize, CommandError> {
         let mut counts: BTreeMap<Key, usize> = BTreeMap::new();
         for found in &report.findings {
             *counts.entry(self.key(found)).or_default() += 1;
@@ -111,7 +111,7 @@ impl Baseline {
     }
 
     /// How often each finding is known.
-    fn read(&self) -> Result<BTreeMap<Key, usize>, Failure> {
+    fn read(&self) -> Result<BTreeMap<Key, usize>, CommandError> {
         let text = fs::read_to_string(&self.path)
             .map_err(|error| self.failure(&format!("cannot be read: {error}. Write it with --write-baseline")))?;
         let not_a_baseline = |error: serde_json::Error| {
@@ -147,8 +147,8 @@ impl Baseline {
         self.path.parent().unwrap_or(Path::new(""))
     }
 
-    fn failure(&self, wrong: &str) -> Failure {
-        Failure::Usage(format!("baseline {}: {wrong}", self.path.display()))
+    fn failure(&self, wrong: &str) -> CommandError {
+        CommandError::Usage(format!("baseline {}: {wrong}", self.path.display()))
     }
 }
 

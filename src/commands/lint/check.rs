@@ -11,7 +11,7 @@ use winpool_core::{
     Objects,
     foreign_text::escaped_lines,
     lint::{self, Code, LintContext, LookupFn, Severity, TargetCluster, Workload},
-    manifests::{Ignored, LocatedProblem, Manifest, Manifests, Object, Resources},
+    manifests::{Ignored, LocatedProblem, Manifest, ManifestSet, Manifests, Object},
     pool::{Members, RuntimeClassView, configs::ExpectedNode},
     text::{agree, counted, some_of},
     workload::SchedulingState,
@@ -28,7 +28,7 @@ const CSI_PROXY: [&str; 2] = ["csi-proxy.exe", "/csi-proxy:"];
 
 /// The result of a run.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct LintReport {
     /// The findings, by file and line.
     pub findings: Vec<LocatedFinding>,
     /// The number of checked objects.
@@ -49,7 +49,7 @@ pub struct Report {
     pub failed_lookups: BTreeMap<String, String>,
 }
 
-impl Report {
+impl LintReport {
     /// The number of findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|found| found.severity == severity).count()
@@ -106,7 +106,7 @@ fn named(documents: &[Ignored]) -> String {
 }
 
 /// Checks manifests; `lookups` returns what a registry reported about an image.
-pub fn check(manifests: Manifests, target: TargetCluster, lookups: &LookupFn<'_>) -> Report {
+pub fn check(manifests: Manifests, target: TargetCluster, lookups: &LookupFn<'_>) -> LintReport {
     let own = OwnResources::read(&manifests.objects);
     check_with(manifests, own, target, lookups)
 }
@@ -116,7 +116,7 @@ pub(super) fn check_with(
     own: OwnResources,
     target: TargetCluster,
     lookups: &LookupFn<'_>,
-) -> Report {
+) -> LintReport {
     let Manifests { objects, problems, ignored, definitions, files, empty } = manifests;
     let skipped = (definitions > 0).then(|| ("CustomResourceDefinition".to_owned(), definitions));
     let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
@@ -125,7 +125,7 @@ pub(super) fn check_with(
     let (state, own_problems) = scheduling_state(&objects, own, target.minor);
     let mut checker = Checker {
         context: LintContext::new(target, &state, lookups).with(selected_keys, has_csi_proxy),
-        report: Report { ignored, files, empty, skipped: skipped.into_iter().collect(), ..Report::default() },
+        report: LintReport { ignored, files, empty, skipped: skipped.into_iter().collect(), ..LintReport::default() },
         findings: Vec::new(),
         suppressions: Suppressions::default(),
     };
@@ -150,7 +150,7 @@ pub(super) fn check_with(
 /// Checks one object after the other, each decoded only once.
 struct Checker<'a> {
     context: LintContext<'a>,
-    report: Report,
+    report: LintReport,
     findings: Vec<IndexedFinding>,
     suppressions: Suppressions,
 }
@@ -231,15 +231,15 @@ fn is_own(object: &Object) -> bool {
 
 /// The winpool resources among manifests: all of them, or none if they have problems.
 pub(super) struct OwnResources {
-    pub resources: Resources,
+    pub resources: ManifestSet,
     pub problems: Vec<LocatedProblem>,
 }
 
 impl OwnResources {
     pub fn read(objects: &[Manifest]) -> Self {
         let mut problems = Vec::new();
-        let resources = Resources::read(objects, &mut problems);
-        let resources = if problems.is_empty() { resources } else { Resources::default() };
+        let resources = ManifestSet::read(objects, &mut problems);
+        let resources = if problems.is_empty() { resources } else { ManifestSet::default() };
         for (pool, location) in resources.pools.values() {
             let refused = pool.spec.iter().flat_map(|spec| &spec.refused);
             problems.extend(refused.map(|problem| location.problem(problem.clone())));

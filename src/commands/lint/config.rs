@@ -17,7 +17,7 @@ use winpool_core::{
 };
 
 use super::finding::relative;
-use crate::commands::{Failure, render::minor};
+use crate::commands::{CommandError, render::minor};
 
 pub const FILE_NAME: &str = ".winpool-lint.yaml";
 
@@ -81,10 +81,10 @@ impl Config {
     ///
     /// # Errors
     /// The file cannot be read or is invalid.
-    pub fn read(file: Option<PathBuf>, current: &Path) -> Result<Self, Failure> {
+    pub fn read(file: Option<PathBuf>, current: &Path) -> Result<Self, CommandError> {
         let nearest = || current.ancestors().map(|directory| directory.join(FILE_NAME)).find(|file| file.is_file());
         let Some(file) = file.or_else(nearest) else { return Ok(Self::default()) };
-        let document = Manifest::read_document(&file).map_err(|problem| Failure::Usage(problem.to_string()))?;
+        let document = Manifest::read_document(&file).map_err(|problem| CommandError::Usage(problem.to_string()))?;
         let mut parser = Parser::default();
         let directory = file.parent().unwrap_or(Path::new("")).to_owned();
         let config = document.as_ref().map(|document| parser.parse(&document.object.value(), directory.clone()));
@@ -95,7 +95,7 @@ impl Config {
             .collect();
         if !located.is_empty() {
             let lines: Vec<_> = located.iter().map(ToString::to_string).collect();
-            return Err(Failure::Usage(lines.join("\n")));
+            return Err(CommandError::Usage(lines.join("\n")));
         }
         Ok(config.unwrap_or(Self { directory, ..Self::default() }))
     }
@@ -166,7 +166,7 @@ impl Parser {
     }
 
     fn minor(&mut self, text: &str) -> Option<Minor> {
-        let problem = |error: Failure| {
+        let problem = |error: CommandError| {
             let error = error.to_string();
             Problem::new("kubernetes", error.trim_start_matches("--kubernetes: "), "write a version such as \"1.34\"")
         };
@@ -254,14 +254,14 @@ fn pattern(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Config, Failure> {
+    fn read(text: &str) -> Result<Config, CommandError> {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join(FILE_NAME), text).unwrap();
         let below = directory.path().join("deep/below");
         std::fs::create_dir_all(&below).unwrap();
         Config::read(None, &below).map_err(|failure| {
             let path = directory.path().join(FILE_NAME).display().to_string();
-            Failure::Usage(failure.to_string().replace(&path, FILE_NAME))
+            CommandError::Usage(failure.to_string().replace(&path, FILE_NAME))
         })
     }
 
@@ -327,7 +327,7 @@ mod tests {
             ("- a\n", ".winpool-lint.yaml:1: must be an object: write an object"),
         ];
         for (text, expected) in table {
-            assert_eq!(read(text).unwrap_err(), Failure::Usage(expected.to_owned()), "{text}");
+            assert_eq!(read(text).unwrap_err(), CommandError::Usage(expected.to_owned()), "{text}");
         }
         let unreadable = read("ignore: [\n").unwrap_err().to_string();
         assert!(unreadable.starts_with(".winpool-lint.yaml:"), "{unreadable}");

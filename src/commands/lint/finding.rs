@@ -93,7 +93,7 @@ fn normalized(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::lint::{check::Report, github, junit, report, sarif};
+    use crate::commands::lint::{check::LintReport, github, junit, report, sarif};
 
     #[test]
     fn texts_of_manifests_are_printable_in_every_format() {
@@ -101,7 +101,7 @@ mod tests {
         let file = "\u{1b}[31mred\u{202e}.yaml".to_owned();
         let finding = Finding::new(Code::HugePages, &hostile, &hostile).with_reason(&hostile).with_remedy(&hostile);
         let found = LocatedFinding::at(file.clone(), 1, finding, hostile);
-        let report = Report { findings: vec![found], files: vec![file], ..Report::default() }.printable();
+        let report = LintReport { findings: vec![found], files: vec![file], ..LintReport::default() }.printable();
         let texts = [
             report::text(&report, usize::MAX),
             report::json(&report),

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use winpool_core::lint::Severity;
 
-use super::{LocatedFinding, Report, finding::relative};
+use super::{LintReport, LocatedFinding, finding::relative};
 
 /// One workflow command for each finding. GitHub needs paths relative to the repository, which is the working directory.
-pub fn text(report: &Report, current: &Path) -> String {
+pub fn text(report: &LintReport, current: &Path) -> String {
     report.findings.iter().map(|found| command(found, current) + "\n").collect()
 }
 
@@ -46,6 +46,6 @@ mod tests {
         let found = LocatedFinding::at("./a,b:c.yaml".to_owned(), 3, finding, String::new());
         let expected = "::notice file=a%2Cb%3Ac.yaml,line=3,title=os-name-missing::100 %25%0Aof: it, is missing. So. Remedy: \
                         set os: {name: windows} in the pod spec.\n";
-        assert_eq!(text(&Report { findings: vec![found], ..Report::default() }, Path::new("/")), expected);
+        assert_eq!(text(&LintReport { findings: vec![found], ..LintReport::default() }, Path::new("/")), expected);
     }
 }

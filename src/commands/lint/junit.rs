@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use winpool_core::lint::Severity;
 
-use super::{LocatedFinding, Report};
+use super::{LintReport, LocatedFinding};
 
 /// The report. Findings of a severity that `fails` are failures, the others are passed test cases with an output.
-pub fn text(report: &Report, fails: impl Fn(Severity) -> bool) -> String {
+pub fn text(report: &LintReport, fails: impl Fn(Severity) -> bool) -> String {
     let mut files: BTreeMap<&str, Vec<&LocatedFinding>> =
         report.files.iter().map(|file| (file.as_str(), Vec::new())).collect();
     for found in &report.findings {
@@ -76,7 +76,8 @@ mod tests {
             LocatedFinding::at("a.yaml".to_owned(), line, Finding::new(code, "", "<\u{1}&\">"), String::new())
         };
         let findings = vec![at(Code::HugePages, 3), at(Code::SubPath, 4)];
-        let report = Report { findings, files: vec!["a.yaml".to_owned(), "b.yaml".to_owned()], ..Report::default() };
+        let report =
+            LintReport { findings, files: vec!["a.yaml".to_owned(), "b.yaml".to_owned()], ..LintReport::default() };
         insta::assert_snapshot!(text(&report, |severity| severity == Severity::Error), @r#"
         <?xml version="1.0" encoding="UTF-8"?>
         <testsuites name="winpool lint" tests="3" failures="1">

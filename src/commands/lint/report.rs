@@ -9,7 +9,7 @@ use winpool_core::{
     lint::{Code, Finding, Severity},
 };
 
-use super::{LocatedFinding, Report};
+use super::{LintReport, LocatedFinding};
 use crate::commands::output::EXPLAIN;
 
 /// The greatest length of a line on a terminal, in characters.
@@ -22,7 +22,7 @@ const MAX_EQUAL: usize = 10;
 /// One line for each finding, and one for each code with its reason and remedy. A remedy of its own for which the line
 /// of a finding has no room follows its code, with the place of the finding. No line of a finding is longer than `max_line`
 /// characters, unless its start is.
-pub fn text(report: &Report, max_line: usize) -> String {
+pub fn text(report: &LintReport, max_line: usize) -> String {
     let mut lines = Vec::new();
     let mut equal: HashMap<_, usize> = HashMap::new();
     // The remedies for which a line had no room, each once.
@@ -60,7 +60,7 @@ fn kind(found: &LocatedFinding) -> (&str, Code, &str) {
 }
 
 /// A line for the findings that are not printed, for each kind in the order of the findings.
-fn more(report: &Report, equal: &HashMap<(&str, Code, &str), usize>, max_line: usize) -> Vec<String> {
+fn more(report: &LintReport, equal: &HashMap<(&str, Code, &str), usize>, max_line: usize) -> Vec<String> {
     let mut explained = BTreeSet::new();
     let first = report.findings.iter().filter(|found| explained.insert(kind(found)));
     let summary = |found: &LocatedFinding| {
@@ -102,14 +102,14 @@ fn shortened(start: &str, text: &str, max_line: usize) -> String {
 }
 
 /// One object with all findings.
-pub fn json(report: &Report) -> String {
+pub fn json(report: &LintReport) -> String {
     // Strings and numbers can always be serialized.
-    serde_json::to_string_pretty(&Document::new(report)).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&LintDocument::new(report)).unwrap_or_default() + "\n"
 }
 
 /// The output of winpool lint -o json.
 #[derive(Serialize, JsonSchema)]
-pub struct Document<'a> {
+pub struct LintDocument<'a> {
     /// The findings, by file and line.
     findings: Vec<FindingEntry<'a>>,
     /// What was checked and found.
@@ -164,8 +164,8 @@ struct Summary<'a> {
     gone_from_baseline: usize,
 }
 
-impl<'a> Document<'a> {
-    fn new(report: &'a Report) -> Self {
+impl<'a> LintDocument<'a> {
+    fn new(report: &'a LintReport) -> Self {
         Self {
             findings: report.findings.iter().map(FindingEntry::new).collect(),
             summary: Summary {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn lines(findings: Vec<LocatedFinding>) -> Vec<String> {
-        let text = text(&Report { findings, ..Report::default() }, TERMINAL_LINE);
+        let text = text(&LintReport { findings, ..LintReport::default() }, TERMINAL_LINE);
         let (findings, explanations) = text.split_once("\n\n").unwrap();
         assert!(!explanations.is_empty());
         findings.lines().map(str::to_owned).collect()
@@ -241,9 +241,9 @@ mod tests {
     #[test]
     fn a_line_is_whole_without_a_limit_and_an_omitted_remedy_names_its_place() {
         let remedy = "write a name ".repeat(20);
-        let report = Report {
+        let report = LintReport {
             findings: vec![found("a.yaml", 7, Finding::new(Code::HugePages, "spec", "x").with_remedy(&remedy))],
-            ..Report::default()
+            ..LintReport::default()
         };
         let whole = text(&report, usize::MAX);
         assert!(whole.starts_with(&format!("a.yaml:7: error huge-pages: spec: x. Remedy: {}", remedy.trim_end())));
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_code_is_explained_once() {
         let findings = (1..=3).map(|line| found("a.yaml", line, Finding::new(Code::HugePages, "", "x"))).collect();
-        let text = text(&Report { findings, ..Report::default() }, TERMINAL_LINE);
+        let text = text(&LintReport { findings, ..LintReport::default() }, TERMINAL_LINE);
         assert_eq!(text.matches(&Code::HugePages.explanation()).count(), 1);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use winpool_core::lint::{Code, Severity};
 
-use super::{LocatedFinding, Report, finding::relative};
+use super::{LintReport, LocatedFinding, finding::relative};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
@@ -13,7 +13,7 @@ const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os
 const PAGE: &str = "https://winpool.dev/docs/lint";
 
 /// A log with one run, which lists all codes as rules. Files are relative to the working directory.
-pub fn text(report: &Report, current: &Path) -> String {
+pub fn text(report: &LintReport, current: &Path) -> String {
     let driver = json!({
         "name": "winpool",
         "informationUri": PAGE,

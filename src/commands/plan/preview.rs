@@ -48,7 +48,7 @@ pub struct PoolPreview {
     /// The name of the pool.
     pub name: String,
     /// Whether the operator writes for the pool.
-    pub writes: Writes,
+    pub writes: WriteMode,
     /// What would be written, in order.
     pub changes: Vec<PlannedChange>,
     /// What would be written with `mode: Enforce`.
@@ -67,7 +67,7 @@ pub struct PoolPreview {
 
 /// Whether the operator writes for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Writes {
+pub enum WriteMode {
     /// The operator writes.
     Enforce,
     /// The mode is Observe.
@@ -180,7 +180,7 @@ impl PoolPreview {
         };
         Self {
             name: plan.pool.name.clone(),
-            writes: Writes::of(&plan.pool),
+            writes: WriteMode::of(&plan.pool),
             held: problems(&[Role::Required]),
             flags: problems(&[Role::Delivery, Role::Flag]),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
@@ -228,7 +228,7 @@ fn workload_changes(phase: &Phase) -> Vec<WorkloadChange> {
     active.taints.workloads.iter().flat_map(of_taint).collect()
 }
 
-impl Writes {
+impl WriteMode {
     fn of(pool: &Pool) -> Self {
         match &pool.spec {
             _ if pool.deleting => Self::Deleting,

@@ -10,7 +10,9 @@ use winpool_core::{
     text::{counted, some_of},
 };
 
-use super::preview::{ConditionPreview, PlannedChange, PoolPreview, Preview, UpgradeFinding, UpgradePreview, Writes};
+use super::preview::{
+    ConditionPreview, PlannedChange, PoolPreview, Preview, UpgradeFinding, UpgradePreview, WriteMode,
+};
 use crate::commands::output::{BOLD, EXPLAIN, RED, YELLOW};
 
 /// The largest width of the first of two columns.
@@ -42,10 +44,10 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
         count => format!("{}{suffix}", counted(count, "change")),
     };
     let summary = match pool.writes {
-        Writes::Enforce => count(&pool.changes, ""),
-        Writes::Observe => count(&pool.withheld, ", withheld in mode Observe"),
-        Writes::Paused => count(&pool.withheld, ", withheld while paused"),
-        Writes::Deleting => format!("{}, being deleted", count(&pool.changes, "")),
+        WriteMode::Enforce => count(&pool.changes, ""),
+        WriteMode::Observe => count(&pool.withheld, ", withheld in mode Observe"),
+        WriteMode::Paused => count(&pool.withheld, ", withheld while paused"),
+        WriteMode::Deleting => format!("{}, being deleted", count(&pool.changes, "")),
     };
     let _ = writeln!(text, "{BOLD}Pool {}{BOLD:#}: {summary}", pool.name);
     let rows = |heading: &'static str, conditions: &[ConditionPreview]| -> Vec<(String, String)> {
@@ -143,7 +145,7 @@ mod tests {
         PlannedChange { kind: kind.into(), name: name.into(), change: change.into() }
     }
 
-    fn pool(name: &str, writes: Writes) -> PoolPreview {
+    fn pool(name: &str, writes: WriteMode) -> PoolPreview {
         let name = name.into();
         let (changes, withheld, restarts, workloads) = (vec![], vec![], vec![], vec![]);
         let (kept, held, flags) = (vec![], vec![], vec![]);
@@ -154,7 +156,7 @@ mod tests {
     fn cells_are_printed_without_sequences_of_a_terminal() {
         let web = PoolPreview {
             changes: vec![change("Node", "win\u{202e}", "taint \u{1b}[31mred\nline")],
-            ..pool("web", Writes::Enforce)
+            ..pool("web", WriteMode::Enforce)
         };
         let preview = Preview { pools: vec![web], nodes_in_no_pool: vec![], upgrade: None };
         let text = strip_str(&text(&preview)).to_string();
@@ -178,7 +180,7 @@ mod tests {
             ],
             held: vec![condition("NodesAssigned", "ReleaseHeld", "win-9 no longer matches")],
             flags: vec![condition("VersionSkew", "KubeletTooOld", "win-2 is behind")],
-            ..pool("web", Writes::Enforce)
+            ..pool("web", WriteMode::Enforce)
         };
         let restart = |files: Option<&[&str]>, restart, drain, nodes: &[&str]| PlannedRestart {
             config: "web-2".into(),
@@ -197,8 +199,10 @@ mod tests {
             ],
             ..web
         };
-        let batch =
-            PoolPreview { withheld: vec![change("Node", "win-4", "config batch-1")], ..pool("batch", Writes::Observe) };
+        let batch = PoolPreview {
+            withheld: vec![change("Node", "win-4", "config batch-1")],
+            ..pool("batch", WriteMode::Observe)
+        };
         let finding = |breaks, concern, pool: Option<&str>, nodes: &[&str]| UpgradeFinding {
             pool: pool.map(str::to_owned),
             concern,
@@ -207,7 +211,7 @@ mod tests {
             nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
         };
         let preview = Preview {
-            pools: vec![batch, pool("idle", Writes::Enforce), web],
+            pools: vec![batch, pool("idle", WriteMode::Enforce), web],
             nodes_in_no_pool: vec!["win-8".into()],
             upgrade: Some(UpgradePreview {
                 kubernetes: "1.36".into(),
@@ -250,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_plan_without_changes_has_no_summary() {
-        let preview = Preview { pools: vec![pool("web", Writes::Paused)], nodes_in_no_pool: vec![], upgrade: None };
+        let preview = Preview { pools: vec![pool("web", WriteMode::Paused)], nodes_in_no_pool: vec![], upgrade: None };
         assert_eq!(strip_str(&text(&preview)).to_string(), "Pool web: no changes\n");
         assert_eq!(preview.summary(), None);
     }

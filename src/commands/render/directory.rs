@@ -6,14 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::commands::{Failure, output};
+use crate::commands::{CommandError, output};
 
 /// The list of the written files, which the next run may replace.
 const LIST: &str = ".winpool-render";
 
 /// Writes files into a directory atomically: a new directory replaces the old one.
-pub fn write_files(directory: &Path, files: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let failure = |path: &Path, error: io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
+pub fn write_files(directory: &Path, files: &BTreeMap<String, String>) -> Result<(), CommandError> {
+    let failure =
+        |path: &Path, error: io::Error| CommandError::Usage(format!("cannot write {}: {error}", path.display()));
     check_replaceable(directory)?;
     let new = temporary(directory, "new");
     let written = files.iter().try_for_each(|(name, text)| output::write(&new, name, text));
@@ -28,17 +29,17 @@ pub fn write_files(directory: &Path, files: &BTreeMap<String, String>) -> Result
 }
 
 /// Fails if the directory contains a file that winpool did not write.
-fn check_replaceable(directory: &Path) -> Result<(), Failure> {
+fn check_replaceable(directory: &Path) -> Result<(), CommandError> {
     if !directory.exists() {
         return Ok(());
     }
-    let failure = |error: io::Error| Failure::Usage(format!("cannot read {}: {error}", directory.display()));
+    let failure = |error: io::Error| CommandError::Usage(format!("cannot read {}: {error}", directory.display()));
     let list = fs::read_to_string(directory.join(LIST)).unwrap_or_default();
     let listed: BTreeSet<&str> = list.lines().chain([LIST]).collect();
     let mut present = Vec::new();
     add_files(directory, "", &mut present).map_err(failure)?;
     match present.into_iter().find(|name| !listed.contains(name.as_str())) {
-        Some(name) => Err(Failure::Usage(format!(
+        Some(name) => Err(CommandError::Usage(format!(
             "--out {}: {name} was not written by winpool. Choose another directory, or move the file",
             directory.display()
         ))),
@@ -132,6 +133,6 @@ mod tests {
         assert_eq!(names(&directory), before);
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(matches!(write_files(&file, &rendered("b")), Err(Failure::Usage(_))));
+        assert!(matches!(write_files(&file, &rendered("b")), Err(CommandError::Usage(_))));
     }
 }

@@ -7,7 +7,7 @@ use winpool_core::{manifests::LocatedProblem, render::hosts};
 
 use super::{Rendered, directory};
 use crate::commands::{
-    Failure, input,
+    CommandError, input,
     output::{self, Destination},
 };
 
@@ -48,7 +48,7 @@ impl Documents {
     }
 
     /// Prints the notes, and prints or writes the documents.
-    pub(super) fn write(self, destination: Destination) -> Result<(), Failure> {
+    pub(super) fn write(self, destination: Destination) -> Result<(), CommandError> {
         self.notes.iter().for_each(|text| input::note(text));
         match (destination, &self.printed) {
             (Destination::Directory(directory), _) => directory::write_files(&directory, &self.files()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use winpool_api::facts::{ContainerRuntime, layers::KUBEADM_PATCHES_SINCE};
 use winpool_core::{
     Problem,
-    manifests::{LocatedProblem, Resources},
+    manifests::{LocatedProblem, ManifestSet},
     pool::{
         Pool, Snapshot, Spec,
         configs::{ExpectedNode, RenderedConfig},
@@ -43,7 +43,7 @@ type FilesAndProblems = (BTreeMap<String, String>, Vec<Problem>);
 pub fn files(
     snapshot: &Snapshot,
     expected_nodes: &[ExpectedNode],
-    resources: &Resources,
+    resources: &ManifestSet,
     format: &NodeFileFormat,
 ) -> Result<Documents, Vec<LocatedProblem>> {
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());

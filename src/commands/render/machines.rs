@@ -5,7 +5,7 @@ use serde_json::Value;
 use winpool_api::facts::{ContainerdLine, ContainerdVersion, Minor, cluster_api::ApiVersion};
 use winpool_core::{
     Problem, decode,
-    manifests::{BootstrapTemplate, BootstrapTemplates, LocatedProblem, Location, Resources},
+    manifests::{BootstrapTemplate, BootstrapTemplates, LocatedProblem, Location, ManifestSet},
     pool::{
         Pool, Snapshot, Spec,
         configs::ExpectedNode,
@@ -25,7 +25,7 @@ pub struct Input<'a> {
     /// The versions of the machines.
     pub expected_nodes: &'a [ExpectedNode],
     /// The pools and profiles with their locations.
-    pub resources: &'a Resources,
+    pub resources: &'a ManifestSet,
     /// The templates to which pools refer.
     pub templates: &'a BootstrapTemplates,
     /// The version of Cluster API's objects.

@@ -9,8 +9,8 @@ use winpool_api::{
 };
 use winpool_core::{
     Explanation, Problem,
-    manifests::{LocatedProblem, Location, Resources},
-    operation::{Action, Object, Write},
+    manifests::{LocatedProblem, Location, ManifestSet},
+    operation::{Action, Write, WriteTarget},
     pool::{
         Pool, Snapshot, Spec,
         configs::{ExpectedNode, Rendering, Unrendered},
@@ -43,7 +43,7 @@ pub struct Rendered {
 pub fn render(
     snapshot: &Snapshot,
     expected_nodes: &[ExpectedNode],
-    resources: &Resources,
+    resources: &ManifestSet,
 ) -> Result<Rendered, Vec<LocatedProblem>> {
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
     let mut rendered = Rendered::default();
@@ -88,7 +88,7 @@ impl Rendered {
 }
 
 /// The patch of a node as an object.
-fn node(object: &Object, mut patch: Value) -> Value {
+fn node(object: &WriteTarget, mut patch: Value) -> Value {
     patch["apiVersion"] = json!(object.kind.api_version());
     patch["kind"] = json!(object.kind.name);
     patch["metadata"]["name"] = json!(object.name);
@@ -112,7 +112,7 @@ fn config_problems(
     active: &ActivePool,
     expected_nodes: &[ExpectedNode],
     location: &Location,
-    resources: &Resources,
+    resources: &ManifestSet,
 ) -> Vec<LocatedProblem> {
     let name = spec.profile.as_deref().unwrap_or_default();
     let profile = resources.profiles.get(name);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use winpool_api::facts::support;
 use winpool_core::{
-    manifests::{LocatedProblem, Resources},
+    manifests::{LocatedProblem, ManifestSet},
     pool::{
         Snapshot,
         configs::ExpectedNode,
@@ -13,7 +13,7 @@ use winpool_core::{
     profile::Profile,
     render::{
         KUBELET_YAML, Variant, pause,
-        platform::{NodeGroup, Target, documents},
+        platform::{NodesToMake, Target, documents},
     },
 };
 
@@ -29,7 +29,7 @@ const REPORT: &str = "losses.txt";
 pub fn platform_files(
     snapshot: &Snapshot,
     expected_nodes: &[ExpectedNode],
-    resources: &Resources,
+    resources: &ManifestSet,
     target: Target,
 ) -> Result<Documents, Vec<LocatedProblem>> {
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
@@ -38,7 +38,7 @@ pub fn platform_files(
         let (Some(plan), Some((_, location))) = (planner.plan(name), resources.pools.get(name)) else { continue };
         let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) else { continue };
         let profile = spec.profile.as_ref().and_then(|profile| resources.profiles.get(profile));
-        let empty = NodeGroup {
+        let empty = NodesToMake {
             pool: name,
             build: spec.build,
             taints: &spec.taints,
@@ -85,17 +85,17 @@ fn configurations(active: &ActivePool) -> impl Iterator<Item = (&str, Variant, &
 }
 
 fn with<'a>(
-    empty: &NodeGroup<'a>,
+    empty: &NodesToMake<'a>,
     profile: &'a Profile,
     variant: &Variant,
     pause_image: &'a str,
     kubelet_yaml: &'a str,
-) -> NodeGroup<'a> {
-    NodeGroup { profile: Some(profile), kubelet: variant.kubelet, pause_image, kubelet_yaml, ..*empty }
+) -> NodesToMake<'a> {
+    NodesToMake { profile: Some(profile), kubelet: variant.kubelet, pause_image, kubelet_yaml, ..*empty }
 }
 
 /// Adds the documents of nodes: a directory for each configuration, or for each pool without a profile.
-fn add(found: &mut Documents, directory: &str, nodes: &NodeGroup, target: Target) {
+fn add(found: &mut Documents, directory: &str, nodes: &NodesToMake, target: Target) {
     let pool = nodes.pool;
     let note = match documents(target, nodes) {
         Ok(documents) => {

@@ -8,10 +8,10 @@ use winpool_core::{
     Objects,
     ownership::Ownership,
     pool::{Pool, Snapshot},
-    status::overview::{self, MachineObject, Observed, Overview},
+    status::overview::{self, MachineObject, ObservedCluster, Overview},
 };
 
-use super::{Failure, input};
+use super::{CommandError, input};
 use crate::cluster;
 
 /// What is read.
@@ -25,8 +25,9 @@ pub struct Reader {
 
 impl Reader {
     /// All pools.
-    pub async fn pools(&self) -> Result<Objects<Pool>, Failure> {
-        let pools = cluster::list_pools(&self.client).await.map_err(|error| Failure::Cluster(error.to_string()))?;
+    pub async fn pools(&self) -> Result<Objects<Pool>, CommandError> {
+        let pools =
+            cluster::list_pools(&self.client).await.map_err(|error| CommandError::Cluster(error.to_string()))?;
         if pools.is_empty()
             && let Ok(Some(problem)) = cluster::problem_of_definitions(&self.client).await
         {
@@ -40,7 +41,7 @@ impl Reader {
         let mut notes = Vec::new();
         let snapshot = self.snapshot(pools.clone(), &mut notes).await;
         let machines = self.machines(&pools, &mut notes).await;
-        let observed = Observed { snapshot, machines, notes, namespace: self.namespace.clone(), pools };
+        let observed = ObservedCluster { snapshot, machines, notes, namespace: self.namespace.clone(), pools };
         Overview::new(&observed, &self.names)
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use winpool_api::names::reason;
 use winpool_core::{
     foreign_text::escaped,
-    status::overview::{Overview, PoolOverview, Problem, Progress},
+    status::overview::{Overview, PoolOverview, PoolProblem, PoolProgress},
     text::{counted, some_of, some_of_many},
 };
 
@@ -72,7 +72,7 @@ fn state(pool: &PoolOverview) -> &'static str {
 }
 
 /// How far a rollout is: counts, and the nodes that are changed now and after them.
-pub fn progress(progress: &Progress) -> String {
+pub fn progress(progress: &PoolProgress) -> String {
     let nodes = progress.nodes.map(|share| {
         let nodes = counted(share.total, "node");
         format!("{} of {nodes} {} configuration", share.done, nodes.agree("runs its", "run their"))
@@ -87,7 +87,7 @@ pub fn progress(progress: &Progress) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn add_problem(problem: &Problem, text: &mut String) {
+fn add_problem(problem: &PoolProblem, text: &mut String) {
     let heading = format!("{}/{}", problem.condition, problem.reason);
     let place = match &problem.object {
         Some(object) => format!(" of {object}"),
@@ -126,8 +126,8 @@ mod tests {
         }
     }
 
-    fn problem(condition: &str, reason: &str, message: &str) -> Problem {
-        Problem {
+    fn problem(condition: &str, reason: &str, message: &str) -> PoolProblem {
+        PoolProblem {
             condition: condition.into(),
             reason: reason.into(),
             object: None,
@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_healthy_fleet_is_one_line_for_each_pool() {
-        let rolling = Progress { running: true, nodes: Some(Share { done: 1, total: 3 }), ..Progress::default() };
+        let rolling =
+            PoolProgress { running: true, nodes: Some(Share { done: 1, total: 3 }), ..PoolProgress::default() };
         let overview = Overview {
             pools: vec![
                 PoolOverview { ready_nodes: 5, ..pool("batch", 6, "AsSpecified") },
@@ -176,24 +177,26 @@ mod tests {
 
     #[test]
     fn a_problem_has_its_message_what_it_affects_and_commands() {
-        let stranded = Problem {
+        let stranded = PoolProblem {
             nodes: names("web", 7),
             workloads: vec!["Deployment shop/cart".into()],
             count: Some(7),
             ..problem("NodesTainted", "WouldStrandPods", "1 workload does not \u{1b}[31mtolerate it")
         };
-        let issue = Problem {
+        let issue = PoolProblem {
             workloads: names("Deployment shop/app", 2),
             count: Some(60),
             ..problem("WorkloadsPlaced", "Unschedulable", "no node")
         };
-        let blocked =
-            Problem { object: Some("MachineSet prod/web-1".into()), ..problem("ScalingUp", "ScalingUp", "is blocked") };
-        let progress = Progress {
+        let blocked = PoolProblem {
+            object: Some("MachineSet prod/web-1".into()),
+            ..problem("ScalingUp", "ScalingUp", "is blocked")
+        };
+        let progress = PoolProgress {
             machines: Some(Share { done: 0, total: 3 }),
             in_work: names("web", 1),
             next: names("next", 7),
-            ..Progress::default()
+            ..PoolProgress::default()
         };
         let web = PoolOverview {
             problems: vec![stranded, issue, blocked],

@@ -11,11 +11,11 @@ use tokio::time::{sleep, timeout};
 use winpool_core::{
     Objects,
     pool::Pool,
-    status::overview::{Overview, PoolOverview, Progress, Share},
+    status::overview::{Overview, PoolOverview, PoolProgress, Share},
     text::counted,
 };
 
-use super::{Failure, input, output, read::Reader, text};
+use super::{CommandError, input, output, read::Reader, text};
 use crate::commands::signals::Signals;
 
 /// The time between two reads of the pools. The other objects are read when a pool has changed.
@@ -32,7 +32,7 @@ pub async fn until_done(
     mut pools: Objects<Pool>,
     mut overview: Overview,
     prints: bool,
-) -> Result<Overview, Failure> {
+) -> Result<Overview, CommandError> {
     let mut signals = Signals::listen()?;
     let mut screen = Screen::new(io::stdout().is_terminal());
     let mut paces = Paces::default();
@@ -67,9 +67,9 @@ pub async fn until_done(
 }
 
 /// What changed after the interval; `None` if nothing did.
-async fn next(reader: &Reader, before: &Objects<Pool>) -> Result<Option<(Objects<Pool>, Overview)>, Failure> {
+async fn next(reader: &Reader, before: &Objects<Pool>) -> Result<Option<(Objects<Pool>, Overview)>, CommandError> {
     sleep(INTERVAL).await;
-    let late = |_| Failure::Cluster(format!("the API server did not answer within {LIMIT:?}"));
+    let late = |_| CommandError::Cluster(format!("the API server did not answer within {LIMIT:?}"));
     let pools = timeout(LIMIT, reader.pools()).await.map_err(late)??;
     if pools.values().eq(before.values()) {
         return Ok(None);
@@ -97,7 +97,7 @@ impl Paces {
     }
 
     /// The elapsed time, and the time that is left if as much is done per time as since the first observation.
-    fn times(&mut self, pool: &PoolOverview, progress: &Progress, now: Timestamp) -> String {
+    fn times(&mut self, pool: &PoolOverview, progress: &PoolProgress, now: Timestamp) -> String {
         let share = progress.nodes.or(progress.machines).unwrap_or(Share { done: 0, total: 0 });
         let pace = self.0.entry(pool.name.clone()).or_insert(Pace { share, at: now });
         if pace.share.total != share.total || pace.share.done > share.done {
@@ -122,7 +122,7 @@ fn minutes(duration: SignedDuration) -> String {
     }
 }
 
-fn line(pool: &PoolOverview, progress: &Progress) -> String {
+fn line(pool: &PoolOverview, progress: &PoolProgress) -> String {
     let counts = text::progress(progress);
     let unreconciled = pool.problems.iter().find(|problem| problem.condition == "Operator");
     let what = match (counts.is_empty(), unreconciled) {
@@ -182,12 +182,12 @@ mod tests {
     }
 
     fn pool(done: usize, since: Option<i64>) -> Overview {
-        let progress = Progress {
+        let progress = PoolProgress {
             running: true,
             nodes: Some(Share { done, total: 6 }),
             in_work: vec!["web-3".into()],
             since: since.map(at),
-            ..Progress::default()
+            ..PoolProgress::default()
         };
         let pool = PoolOverview {
             name: "web".into(),

@@ -12,7 +12,7 @@ use winpool::commands;
 use winpool_api::Mode;
 use winpool_core::{
     adopt::{AdoptedPool, Adoption},
-    manifests::{Budget, Manifests, Resources},
+    manifests::{Budget, ManifestSet, Manifests},
     profile,
     render::reserve::{ConfigState, Reserves, config_state},
 };
@@ -175,7 +175,7 @@ proptest! {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), commands::adopt::text(&adoption)).unwrap();
         let manifests = Manifests::read(&[file.path().to_owned()], &mut Budget::unbounded()).unwrap();
-        let resources = Resources::new(manifests).unwrap();
+        let resources = ManifestSet::new(manifests).unwrap();
         prop_assert_eq!(resources.pools.len(), adoption.pools.len());
         for adopted in &adoption.pools {
             let expected = adopted.parsed(Mode::Observe, model.now);

@@ -7,7 +7,7 @@ use winpool_core::{
     kind::Kind,
     operation::{Action, Done, ErrorCause, Outcome, WriteError},
     pool::{Snapshot, plan::plan},
-    status::pool::{Report, report},
+    status::pool::{PoolResult, report},
 };
 
 use crate::model::{Model, NODE, POOL, PROFILE, node, pool, profile};
@@ -18,7 +18,7 @@ fn answer(code: u16, message: &str) -> WriteError {
 }
 
 /// The report of the first reconcile of a pool whose RuntimeClass is written with this outcome.
-fn reported(outcome: &Outcome) -> Report {
+fn reported(outcome: &Outcome) -> PoolResult {
     let mut model = Model::new();
     model.put(NODE, "win-1", node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
     let spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
-use winpool::commands::lint::Document;
+use winpool::commands::lint::LintDocument;
 
 use super::{POD, run, winpool};
 
@@ -27,7 +27,7 @@ fn assert_generated(file: &str, text: &str) {
 
 #[test]
 fn the_schema_of_the_json_output_is_that_of_its_types() {
-    let schema = json!(schemars::schema_for!(Document<'static>));
+    let schema = json!(schemars::schema_for!(LintDocument<'static>));
     assert_generated("docs/schemas/lint.schema.json", &format!("{schema:#}\n"));
 }
 

@@ -10,7 +10,7 @@ use proptest::{prelude::*, sample::select};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use winpool::{
-    commands::output::{self, Format},
+    commands::output::{self, OutputFormat},
     policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, MUTATING, Policy, VALIDATING},
 };
 use winpool_api::{
@@ -757,7 +757,12 @@ fn the_files_in_config_policies_are_those_of_their_kustomization_and_print_as_th
             let found = fs::read_to_string(folder(name).join(policy.file)).unwrap_or_default();
             let text = policy.yaml(DEFAULT_NAMESPACE, FIRST_WITH_MUTATING);
             assert_eq!(found, text, "{name}/{}", policy.file);
-            assert_eq!(output::text(&parsed(&text), Format::Yaml), text, "{name}/{} is not in order", policy.file);
+            assert_eq!(
+                output::text(&parsed(&text), OutputFormat::Yaml),
+                text,
+                "{name}/{} is not in order",
+                policy.file
+            );
         }
         let listed = fs::read_to_string(folder(name).join("kustomization.yaml")).unwrap();
         let listed: Value = serde_saphyr::from_str(&listed).unwrap();

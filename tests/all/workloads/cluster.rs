@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 use winpool_core::{
-    image::{Content, Lookup, Platform, RuntimeReport},
+    image::{ImagePlatform, ImagePlatforms, Lookup, RuntimeReport},
     workload::{Controller, MemoryDefaults, Pod, PodController, PoolWorkloads, SchedulingState, Shared, WorkloadIndex},
 };
 
@@ -103,9 +103,9 @@ pub fn found(platforms: &[&str]) -> Lookup {
     let platform = |text: &&str| {
         let (system, version) = text.split_once(' ').unwrap_or((text, ""));
         let (os, architecture) = system.split_once('/').unwrap();
-        Platform { os: os.to_owned(), architecture: architecture.to_owned(), os_version: version.parse().ok() }
+        ImagePlatform { os: os.to_owned(), architecture: architecture.to_owned(), os_version: version.parse().ok() }
     };
-    Lookup::Found(Content { platforms: platforms.iter().map(platform).collect() })
+    Lookup::Found(ImagePlatforms { platforms: platforms.iter().map(platform).collect() })
 }
 
 impl Cluster {

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     change_plan::{FileEdit, HealthEndpoint, ServiceEdit},
-    fake::{CONFIG, FakeHost, Fault},
+    tests::fake::{CONFIG, FakeHost, Fault},
 };
 
 const OLD: &str = "old\n";
@@ -84,12 +84,13 @@ fn finish(host: &FakeHost, cycle: &mut Cycle, operator: Operator) -> bool {
         if host.0.borrow().crashed {
             return false;
         }
-        let verified = matches!(cycle.journal().change.as_ref().map(|change| change.stage), Some(Stage::Confirm(_)));
+        let verified =
+            matches!(cycle.journal().change.as_ref().map(|change| change.stage), Some(ChangeStage::Confirm(_)));
         let confirmed = (verified && operator == Operator::Confirms).then_some("1");
         match cycle.advance(host, Some(&id(0)), confirmed) {
-            Ok(Next::Idle) => return cycle.journal().applied.is_some() || !cycle.journal().rejected.is_empty(),
-            Ok(Next::Continue) => {}
-            Ok(Next::Wait) | Err(_) => host.sleep(Duration::from_secs(1)),
+            Ok(NextStep::Idle) => return cycle.journal().applied.is_some() || !cycle.journal().rejected.is_empty(),
+            Ok(NextStep::Continue) => {}
+            Ok(NextStep::Wait) | Err(_) => host.sleep(Duration::from_secs(1)),
         }
     }
     false
@@ -148,7 +149,7 @@ fn a_plan_without_changes_is_applied_at_once() {
     let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
     cycle.begin(&host, id(0), ChangePlan::default()).unwrap();
     assert_eq!(cycle.journal().applied, Some(id(0)));
-    assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), Next::Idle);
+    assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), NextStep::Idle);
     assert!(!host.0.borrow().restores);
 }
 
@@ -159,7 +160,7 @@ fn another_configuration_supersedes_an_unconfirmed_one_without_rejecting_it() {
     cycle.begin(&host, id(0), plan(&host, "new\n")).unwrap();
     let other = ConfigId { digest: "2".into(), ..id(0) };
     for _ in 0..200 {
-        if cycle.advance(&host, Some(&other), None).unwrap() == Next::Idle {
+        if cycle.advance(&host, Some(&other), None).unwrap() == NextStep::Idle {
             break;
         }
         host.sleep(Duration::from_secs(1));
@@ -173,7 +174,7 @@ fn a_reboot_before_the_confirmation_restores_the_former_configuration_without_th
     let host = FakeHost::new(OLD, []);
     let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
     cycle.begin(&host, id(0), plan(&host, "exit\n")).unwrap();
-    assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), Next::Continue, "the files are written");
+    assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), NextStep::Continue, "the files are written");
     host.0.borrow_mut().faults = [(0, Fault::Reboot), (0, Fault::Offline)].into();
     assert!(cycle.advance(&host, Some(&id(0)), None).is_err());
     assert!(host.revive() && host.running().is_none(), "the new configuration does not start");

@@ -5,7 +5,7 @@
 
 use winpool_api::facts::{ContainerdVersion, containerd::release_line, host_process::FIRST_WITH_BOUND_MOUNTS as FIRST};
 
-use super::{Containerd, absolute, file_name, find, flags, split, version_text};
+use super::{ContainerdLayout, absolute, file_name, find, flags, split, version_text};
 use crate::{
     change_plan::{Refusal, RefusalReason},
     host::{Host, ServiceDefinition},
@@ -17,7 +17,7 @@ const CONTAINERD: &str = "containerd.exe";
 const CONFIG_FILE: &str = r"C:\Program Files\containerd\config.toml";
 
 /// The service, program, version and configuration of containerd.
-pub(super) fn detect(host: &dyn Host, services: &[ServiceDefinition]) -> Result<Containerd, Refusal> {
+pub(super) fn detect(host: &dyn Host, services: &[ServiceDefinition]) -> Result<ContainerdLayout, Refusal> {
     let Some(service) = find(services, &["containerd"]) else {
         return Err(unsupported("the node has no service containerd".to_owned()));
     };
@@ -31,7 +31,7 @@ pub(super) fn detect(host: &dyn Host, services: &[ServiceDefinition]) -> Result<
     let flags = &arguments[at + 1..];
     let config = flags::value(flags, "config").or_else(|| flags::value(flags, "c"));
     let program = absolute(&arguments[at].value);
-    Ok(Containerd {
+    Ok(ContainerdLayout {
         service: service.name.clone(),
         version: version(host, &program)?,
         config: config.map_or_else(|| CONFIG_FILE.to_owned(), |path| absolute(&path)),

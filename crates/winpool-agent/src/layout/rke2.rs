@@ -11,8 +11,8 @@
 use serde_json::Value;
 
 use super::{
-    Containerd, FlagsPlace, Kubelet, Layout, LayoutKind, absolute, containerd, file_name, find, flags, kubelet_version,
-    split, unknown,
+    ContainerdLayout, FlagsPlace, KubeletLayout, Layout, LayoutKind, absolute, containerd, file_name, find, flags,
+    kubelet_version, split, unknown,
 };
 use crate::{
     change_plan::Refusal,
@@ -50,7 +50,7 @@ pub(super) fn detect(host: &dyn Host, service: &ServiceDefinition) -> Result<Lay
         )));
     }
     let program = format!(r"{data}\bin\containerd.exe");
-    let containerd = Containerd {
+    let containerd = ContainerdLayout {
         service: service.name.clone(),
         version: containerd::version(host, &program)?,
         program,
@@ -58,7 +58,7 @@ pub(super) fn detect(host: &dyn Host, service: &ServiceDefinition) -> Result<Lay
         is_writable: false,
     };
     let program = format!(r"{data}\bin\kubelet.exe");
-    let kubelet = Kubelet {
+    let kubelet = KubeletLayout {
         service: service.name.clone(),
         minor: kubelet_version(host, &program)?,
         program,

@@ -1,5 +1,8 @@
-use super::{samples, *};
-use crate::fake::{FakeHost, Service, service};
+use super::*;
+use crate::tests::{
+    fake::{FakeHost, Service, service},
+    layouts,
+};
 
 fn refused(node: &FakeHost) -> (RefusalReason, String) {
     let refusal = detect(node).expect_err("a refusal");
@@ -9,10 +12,10 @@ fn refused(node: &FakeHost) -> (RefusalReason, String) {
 #[test]
 fn each_layout_is_detected_from_services_and_files() {
     let table = [
-        ("kubeadm", samples::kubeadm(), Some(r"C:\var\lib\kubelet\config.yaml"), None, FlagsPlace::Service),
+        ("kubeadm", layouts::kubeadm(), Some(r"C:\var\lib\kubelet\config.yaml"), None, FlagsPlace::Service),
         (
             "kubeadm-nssm",
-            samples::nssm(),
+            layouts::nssm(),
             Some(r"C:\var\lib\kubelet\config.yaml"),
             None,
             FlagsPlace::EnvironmentFile {
@@ -22,21 +25,21 @@ fn each_layout_is_detected_from_services_and_files() {
         ),
         (
             "rke2",
-            samples::rke2(),
+            layouts::rke2(),
             None,
             Some(r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d"),
             FlagsPlace::Rke2 { path: r"C:\etc\rancher\rke2\config.yaml.d\50-winpool.yaml".to_owned() },
         ),
         (
             "eks",
-            samples::eks("--v=1"),
+            layouts::eks("--v=1"),
             Some(r"C:\ProgramData\kubernetes\kubelet-config.json"),
             None,
             FlagsPlace::Service,
         ),
         (
             "service",
-            samples::plain(),
+            layouts::plain(),
             Some(r"C:\Süd Knoten\kubelet.yaml"),
             Some(r"C:\Süd Knoten\kubelet.d"),
             FlagsPlace::Service,
@@ -54,19 +57,19 @@ fn each_layout_is_detected_from_services_and_files() {
 
 #[test]
 fn programs_services_and_files_of_the_runtime_are_those_of_the_command_line() {
-    let eks = detect(&samples::eks("")).unwrap();
+    let eks = detect(&layouts::eks("")).unwrap();
     assert_eq!(eks.kubelet.program, r"C:\Program Files\kubernetes\kubelet.exe");
     assert_eq!(eks.containerd.config, r"C:\Program Files\containerd\config.toml");
     assert_eq!(eks.containerd.version, ContainerdVersion::new(1, 7, 27));
     assert_eq!(eks.kube_proxy.unwrap().config, None);
-    let plain = detect(&samples::plain()).unwrap();
+    let plain = detect(&layouts::plain()).unwrap();
     assert_eq!(
         (&*plain.containerd.service, &*plain.containerd.program),
         ("Containerd", r"C:\Süd Knoten\containerd.exe")
     );
     assert_eq!(plain.containerd.config, r"C:\Süd Knoten\containerd.toml");
     assert_eq!(plain.kube_proxy.unwrap().config.as_deref(), Some(r"C:\Süd Knoten\proxy.yaml"));
-    let rke2 = detect(&samples::rke2()).unwrap();
+    let rke2 = detect(&layouts::rke2()).unwrap();
     assert_eq!(rke2.containerd.service, "rke2");
     assert_eq!(rke2.containerd.config, r"C:\var\lib\rancher\rke2\agent\etc\containerd\config.toml");
     assert!(!rke2.containerd.is_writable);
@@ -75,14 +78,14 @@ fn programs_services_and_files_of_the_runtime_are_those_of_the_command_line() {
 #[test]
 fn a_directory_of_drop_ins_is_read_from_1_30_on() {
     for (version, reads) in [("1.29.9", false), ("1.30.0", true)] {
-        let layout = detect(&samples::plain().kubelet(version)).unwrap();
+        let layout = detect(&layouts::plain().kubelet(version)).unwrap();
         assert_eq!(layout.kubelet.drop_ins.is_some(), reads, "{version}");
     }
 }
 
 #[test]
 fn rke2_has_the_data_directory_of_its_configuration() {
-    let node = samples::rke2();
+    let node = layouts::rke2();
     {
         let files = &mut node.0.borrow_mut().files;
         let defaults = r"D:\rke2\agent\etc\kubelet.conf.d\00-rke2-defaults.conf";
@@ -97,17 +100,17 @@ fn rke2_has_the_data_directory_of_its_configuration() {
 #[test]
 fn nodes_that_another_system_configures_are_refused() {
     let aks = |file: &str| {
-        let node = samples::nssm();
+        let node = layouts::nssm();
         node.put(file, Vec::new());
         node
     };
-    let mut openshift = samples::kubeadm();
+    let mut openshift = layouts::kubeadm();
     let daemon = service("windows-instance-config-daemon", r"C:\k\windows-instance-config-daemon.exe", &[]);
     openshift.0.get_mut().services.push(Service::running(daemon));
-    let mut gke = samples::kubeadm();
+    let mut gke = layouts::kubeadm();
     let command = r"C:\etc\kubernetes\node\bin\kube-log-runner.exe -log-file=C:\l C:\etc\kubernetes\node\bin\kubelet.exe --config=C:\c";
     gke.0.get_mut().services[0] = Service::running(service("kubelet", command, &[]));
-    let gce = samples::kubeadm();
+    let gce = layouts::kubeadm();
     gce.put(r"C:\k8s-node-setup.psm1", Vec::new());
     let table = [
         (aks(r"C:\k\kubeclusterconfig.json"), "AKS"),
@@ -115,7 +118,7 @@ fn nodes_that_another_system_configures_are_refused() {
         (openshift, "Windows Machine Config Operator"),
         (gke, "GKE"),
         (gce, "GCE"),
-        (samples::eks("--node-labels=a=b,eks.amazonaws.com/nodegroup=web"), "managed node group of EKS"),
+        (layouts::eks("--node-labels=a=b,eks.amazonaws.com/nodegroup=web"), "managed node group of EKS"),
     ];
     for (node, text) in table {
         let (reason, message) = refused(&node);
@@ -127,11 +130,11 @@ fn nodes_that_another_system_configures_are_refused() {
 #[test]
 fn unknown_layouts_are_refused_with_what_is_missing() {
     let kubelet =
-        |command: &str| FakeHost::with(vec![service("kubelet", command, &[]), samples::containerd_service()], &[]);
-    let old_rke2 = samples::rke2();
+        |command: &str| FakeHost::with(vec![service("kubelet", command, &[]), layouts::containerd_service()], &[]);
+    let old_rke2 = layouts::rke2();
     old_rke2.0.borrow_mut().files.remove(r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d\00-rke2-defaults.conf");
     let table = [
-        (FakeHost::with(vec![samples::containerd_service()], &[]), "no service kubelet"),
+        (FakeHost::with(vec![layouts::containerd_service()], &[]), "no service kubelet"),
         (kubelet(r"C:\other.exe"), "does not run kubelet.exe"),
         (kubelet(r"C:\k\kubelet.exe --v=2"), "has no flag --config"),
         (kubelet(r"C:\nssm.exe"), "StartKubelet.ps1 does not exist"),
@@ -146,13 +149,13 @@ fn unknown_layouts_are_refused_with_what_is_missing() {
 
 #[test]
 fn a_node_without_a_supported_containerd_is_refused() {
-    let mut docker = samples::kubeadm();
+    let mut docker = layouts::kubeadm();
     docker.0.get_mut().services.retain(|service| service.definition.name == "kubelet");
     let table = [
         (docker, "no service containerd"),
-        (samples::kubeadm().containerd("v1.6.39"), "containerd 1.6.39 is older than 1.7.0"),
-        (samples::kubeadm().containerd("v3.0.0"), "containerd 3.0.0 is unknown"),
-        (samples::kubeadm().containerd("unknown"), "printed"),
+        (layouts::kubeadm().containerd("v1.6.39"), "containerd 1.6.39 is older than 1.7.0"),
+        (layouts::kubeadm().containerd("v3.0.0"), "containerd 3.0.0 is unknown"),
+        (layouts::kubeadm().containerd("unknown"), "printed"),
     ];
     for (node, text) in table {
         let (reason, message) = refused(&node);
@@ -165,7 +168,7 @@ fn a_node_without_a_supported_containerd_is_refused() {
 fn a_flag_of_a_start_script_counts_if_it_comes_after_the_flags_of_the_file() {
     let last = "& kubelet.exe @argList # $argList = '--config=C:/x', '--v=3' + $kubeAdmArgs -split '\\s+'";
     assert_eq!(flag_in_script(last, "v"), None, "the flags of the file come last");
-    assert_eq!(flag_in_script(samples::START_SCRIPT, "resolv-conf").as_deref(), Some(""));
-    assert_eq!(flag_in_script(samples::START_SCRIPT, "cert-dir").as_deref(), Some(r"C:\var\lib\kubelet\pki"));
-    assert_eq!(flag_in_script(samples::START_SCRIPT, "v"), None);
+    assert_eq!(flag_in_script(layouts::START_SCRIPT, "resolv-conf").as_deref(), Some(""));
+    assert_eq!(flag_in_script(layouts::START_SCRIPT, "cert-dir").as_deref(), Some(r"C:\var\lib\kubelet\pki"));
+    assert_eq!(flag_in_script(layouts::START_SCRIPT, "v"), None);
 }

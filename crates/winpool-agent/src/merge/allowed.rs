@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use toml::Table;
 use winpool_api::facts::{
-    containerd_settings::{HOSTS_SETTINGS, SETTINGS, Setting},
+    containerd_settings::{ContainerdSetting, HOSTS_SETTINGS, SETTINGS},
     kube_proxy_fields::FIELDS,
     kubelet_fields::{Agent, FieldType, field},
     kubelet_flags::{POD_INFRA_CONTAINER_IMAGE, REGISTER_WITH_TAINTS, RESOLV_CONF, V, WINDOWS_PRIORITYCLASS},
 };
 use winpool_core::{
     Problem,
-    profile::{Unwritten, Writer, is_resolv_conf, type_problem, unwritten},
+    profile::{SettingWriter, UnwrittenSetting, is_resolv_conf, type_problem, unwritten},
     render::hosts::directory_of_key,
 };
 
 use super::{
     environment,
-    flags::{self, Flag},
+    flags::{self, FlagValue},
     toml as toml_file, values, yaml,
 };
 use crate::{
@@ -36,7 +36,7 @@ pub struct AllowedConfiguration {
     /// `kubelet.yaml`.
     pub kubelet: Option<Layer>,
     /// `kubelet.args`.
-    pub flags: Vec<Flag>,
+    pub flags: Vec<FlagValue>,
     /// `containerd.toml`: the text, and its values.
     pub containerd: Option<(String, Table)>,
     /// `hosts.<registry>.toml`, by the name of the registry's directory: the text, and its values.
@@ -124,9 +124,9 @@ fn layer(file: &str, text: &str, api: &Api, field_type: impl Fn(&str) -> Option<
     Ok(Layer { text: text.to_owned(), settings })
 }
 
-fn kubelet_flags(text: &str) -> Result<Vec<Flag>, Refusal> {
+fn kubelet_flags(text: &str) -> Result<Vec<FlagValue>, Refusal> {
     let flags = flags::parse(text).map_err(|line| forbidden(format!("kubelet.args has the line `{line}`")))?;
-    for Flag { name, value } in &flags {
+    for FlagValue { name, value } in &flags {
         if !FLAGS.contains(&name.as_str()) || value.contains(char::is_control) {
             return Err(forbidden(format!("kubelet.args sets --{name}")));
         }
@@ -143,10 +143,10 @@ fn kubelet_flags(text: &str) -> Result<Vec<Flag>, Refusal> {
 }
 
 /// The settings of a file of containerd, which the check of profiles has too.
-fn containerd(file: &str, text: &str, rows: &'static [Setting]) -> Result<Table, Refusal> {
+fn containerd(file: &str, text: &str, rows: &'static [ContainerdSetting]) -> Result<Table, Refusal> {
     let settings = toml_file::parse(text).map_err(|error| invalid(file, error))?;
-    match unwritten(&settings, rows, Writer::Agent).into_iter().next() {
-        Some(Unwritten { key, wrong, .. }) => {
+    match unwritten(&settings, rows, SettingWriter::Agent).into_iter().next() {
+        Some(UnwrittenSetting { key, wrong, .. }) => {
             let wrong = format!("{file} sets {key}, which {wrong}");
             Err(refuse(RefusalReason::NotAllowed, wrong, "Remove it from the profile"))
         }

@@ -10,14 +10,14 @@ use super::super::layout::command_line::{Argument, arguments, quote};
 
 /// A flag with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flag {
+pub struct FlagValue {
     /// The name without dashes.
     pub name: String,
     /// The value, which may be empty.
     pub value: String,
 }
 
-impl fmt::Display for Flag {
+impl fmt::Display for FlagValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "--{}={}", self.name, self.value)
     }
@@ -30,11 +30,11 @@ pub fn value(arguments: &[Argument], name: &str) -> Option<String> {
 
 /// The text with flags set. A flag of the same name is replaced in place; all other bytes are kept. The arguments begin
 /// at byte `from`.
-pub fn set(text: &str, from: usize, flags: &[Flag]) -> String {
+pub fn set(text: &str, from: usize, flags: &[FlagValue]) -> String {
     flags.iter().fold(text.to_owned(), |text, flag| set_one(text, from, flag))
 }
 
-fn set_one(mut text: String, from: usize, flag: &Flag) -> String {
+fn set_one(mut text: String, from: usize, flag: &FlagValue) -> String {
     let list = arguments(&text, from);
     let new = flag.to_string();
     match find(&list, &flag.name) {
@@ -109,12 +109,12 @@ pub fn environment_file(text: &str) -> Option<std::ops::Range<usize>> {
 ///
 /// # Errors
 /// The first line that is not `--name=value`.
-pub fn parse(text: &str) -> Result<Vec<Flag>, String> {
+pub fn parse(text: &str) -> Result<Vec<FlagValue>, String> {
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let (name, value) = line.strip_prefix("--").and_then(|flag| flag.split_once('=')).ok_or(line)?;
-            Ok(Flag { name: name.to_owned(), value: value.to_owned() })
+            Ok(FlagValue { name: name.to_owned(), value: value.to_owned() })
         })
         .collect::<Result<_, &str>>()
         .map_err(str::to_owned)
@@ -124,7 +124,7 @@ pub fn parse(text: &str) -> Result<Vec<Flag>, String> {
 mod tests {
     use super::{super::super::layout::command_line::split, *};
 
-    fn flags(text: &str) -> Vec<Flag> {
+    fn flags(text: &str) -> Vec<FlagValue> {
         parse(text).unwrap()
     }
 

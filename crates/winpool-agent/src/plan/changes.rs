@@ -9,7 +9,7 @@ use toml::Table;
 use super::record::{self, Component, Format, Merged, Record, Whole};
 use crate::{
     change_plan::{ChangePlan, FileEdit, Refusal, Restart, ServiceEdit},
-    content::Content,
+    content::FileContent,
     host::{Host, ServiceDefinition},
     merge::{text::Text, toml as toml_file, yaml},
     refuse::{read, unreadable},
@@ -113,7 +113,7 @@ impl<'a> Changes<'a> {
         };
         let settings = record::settings(&file.settings, layer);
         if !settings.is_empty() {
-            let before = Content(changed(path, &file, format, |_| ())?);
+            let before = FileContent(changed(path, &file, format, |_| ())?);
             self.new.merged.insert(path.to_owned(), Merged { component, format, before, settings });
         }
         let after = changed(path, &file, format, |map| yaml::merge_maps(map, layer))?;

@@ -9,7 +9,7 @@
 use toml::{Table, Value};
 use winpool_api::facts::{
     containerd::{CNI_BIN_DIR, CNI_CONF_DIR, DropIn, release_line},
-    containerd_settings::{HOSTS_SETTINGS, SETTINGS, Setting},
+    containerd_settings::{ContainerdSetting, HOSTS_SETTINGS, SETTINGS},
 };
 use winpool_core::profile::{is_windows_path, local_paths, node_directories};
 
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     change_plan::{Refusal, RefusalReason},
     host::Host,
-    layout::{Containerd, Layout, LayoutKind, absolute, directory},
+    layout::{ContainerdLayout, Layout, LayoutKind, absolute, directory},
     merge::{allowed::AllowedConfiguration, toml as file},
     refuse::{list, refuse, unreadable},
 };
@@ -63,7 +63,7 @@ pub(super) fn plan(
 }
 
 /// Refuses a main file whose settings have other paths than those of the layer.
-fn check_version(installed: &Containerd, settings: &Table, merges_drop_ins: bool) -> Result<(), Refusal> {
+fn check_version(installed: &ContainerdLayout, settings: &Table, merges_drop_ins: bool) -> Result<(), Refusal> {
     let version = settings.get("version").and_then(Value::as_integer).unwrap_or(1);
     let (fits, needed) = match merges_drop_ins {
         true => (version >= VERSION, VERSION),
@@ -72,7 +72,7 @@ fn check_version(installed: &Containerd, settings: &Table, merges_drop_ins: bool
     if settings.is_empty() || fits {
         return Ok(());
     }
-    let Containerd { config, version: release, .. } = installed;
+    let ContainerdLayout { config, version: release, .. } = installed;
     let wrong = format!(
         "{config} has configuration version {version}, and the agent requires {needed} for containerd {release}"
     );
@@ -80,7 +80,12 @@ fn check_version(installed: &Containerd, settings: &Table, merges_drop_ins: bool
 }
 
 /// Refuses a path that leads to another machine: containerd would log in there as the node, and load what that machine has.
-fn check_local(host: &dyn Host, file: &str, settings: &Table, rows: &'static [Setting]) -> Result<(), Refusal> {
+fn check_local(
+    host: &dyn Host,
+    file: &str,
+    settings: &Table,
+    rows: &'static [ContainerdSetting],
+) -> Result<(), Refusal> {
     for (key, path) in local_paths(settings, rows) {
         let wrong = match host.is_local(&path) {
             Ok(true) => continue,
@@ -148,7 +153,12 @@ fn comparable(path: &str) -> String {
 }
 
 /// Refuses a node of which a drop-in replaces a plugin's settings in the main file, as those of containerd 1.x do.
-fn check_drop_ins(changes: &Changes, installed: &Containerd, settings: &Table, layer: &Table) -> Result<(), Refusal> {
+fn check_drop_ins(
+    changes: &Changes,
+    installed: &ContainerdLayout,
+    settings: &Table,
+    layer: &Table,
+) -> Result<(), Refusal> {
     let set = layer.get("plugins").and_then(Value::as_table);
     for path in imported_files(changes.host, installed, settings)? {
         let Some(text) = changes.text(&path)? else { continue };
@@ -167,7 +177,7 @@ fn check_drop_ins(changes: &Changes, installed: &Containerd, settings: &Table, l
 }
 
 /// Writes the layer as a drop-in of the main file, which imports its directory.
-fn drop_in(changes: &mut Changes, installed: &Containerd, settings: &Table, layer: &str) -> Result<(), Refusal> {
+fn drop_in(changes: &mut Changes, installed: &ContainerdLayout, settings: &Table, layer: &str) -> Result<(), Refusal> {
     let directory = match imported_directory(installed, settings) {
         Some(directory) => directory,
         None => import(changes, installed, settings)?,
@@ -176,7 +186,7 @@ fn drop_in(changes: &mut Changes, installed: &Containerd, settings: &Table, laye
 }
 
 /// The first directory of which the main file imports all TOML files.
-fn imported_directory(installed: &Containerd, settings: &Table) -> Option<String> {
+fn imported_directory(installed: &ContainerdLayout, settings: &Table) -> Option<String> {
     let imports = imports(installed, settings);
     imports.iter().find_map(|path| path.strip_suffix(r"\*.toml")).filter(|path| !path.contains('*')).map(str::to_owned)
 }
@@ -185,7 +195,7 @@ fn imported_directory(installed: &Containerd, settings: &Table) -> Option<String
 ///
 /// # Errors
 /// A directory cannot be read.
-pub fn imported_files(host: &dyn Host, installed: &Containerd, settings: &Table) -> Result<Vec<String>, Refusal> {
+pub fn imported_files(host: &dyn Host, installed: &ContainerdLayout, settings: &Table) -> Result<Vec<String>, Refusal> {
     let mut files = Vec::new();
     for path in imports(installed, settings) {
         match path.rsplit_once('\\').and_then(|(folder, name)| Some((folder, name.split_once('*')?))) {
@@ -201,7 +211,7 @@ pub fn imported_files(host: &dyn Host, installed: &Containerd, settings: &Table)
 }
 
 /// The paths and patterns that the main file imports.
-fn imports(installed: &Containerd, settings: &Table) -> Vec<String> {
+fn imports(installed: &ContainerdLayout, settings: &Table) -> Vec<String> {
     let list = settings.get("imports").and_then(Value::as_array);
     let paths = list.into_iter().flatten().filter_map(Value::as_str).map(absolute);
     let beside =
@@ -214,7 +224,7 @@ fn is_absolute(path: &str) -> bool {
 }
 
 /// Makes the main file import a directory. Returns the directory.
-fn import(changes: &mut Changes, installed: &Containerd, settings: &Table) -> Result<String, Refusal> {
+fn import(changes: &mut Changes, installed: &ContainerdLayout, settings: &Table) -> Result<String, Refusal> {
     let config = &installed.config;
     if !installed.is_writable {
         let wrong = format!("{config} is generated at every start and does not import a directory");
@@ -234,7 +244,7 @@ fn import(changes: &mut Changes, installed: &Containerd, settings: &Table) -> Re
 /// Merges the layer into the main file.
 fn merge(
     changes: &mut Changes,
-    installed: &Containerd,
+    installed: &ContainerdLayout,
     settings: &Table,
     text: &str,
     layer: &Table,
@@ -251,7 +261,7 @@ fn merge(
 /// Merges settings into the main file, or creates it.
 fn set(
     changes: &mut Changes,
-    installed: &Containerd,
+    installed: &ContainerdLayout,
     settings: &Table,
     new: &str,
     layer: &Table,
@@ -267,7 +277,7 @@ fn set(
 /// Writes the files of registries, which containerd reads at every pull.
 fn mirrors(
     changes: &mut Changes,
-    installed: &Containerd,
+    installed: &ContainerdLayout,
     settings: &Table,
     configuration: &AllowedConfiguration,
 ) -> Result<(), Refusal> {

@@ -12,7 +12,7 @@ use crate::{
     layout::{FlagsPlace, Layout, command_line::arguments, flag_in_script, flags_begin},
     merge::{
         allowed::{AllowedConfiguration, Layer},
-        flags::{self, Flag},
+        flags::{self, FlagValue},
         yaml,
     },
     refuse::{read, refuse, unreadable},
@@ -79,9 +79,9 @@ fn overriding_flags(configuration: &AllowedConfiguration) -> Vec<&'static str> {
 }
 
 /// Sets flags, and removes those that override a field.
-fn set_flags(changes: &mut Changes, layout: &Layout, overriding: &[&str], new: &[Flag]) -> Result<(), Refusal> {
+fn set_flags(changes: &mut Changes, layout: &Layout, overriding: &[&str], new: &[FlagValue]) -> Result<(), Refusal> {
     let removed = overriding.iter().map(|name| ((*name).to_owned(), None));
-    let added = new.iter().map(|Flag { name, value }| (name.clone(), Some(value.clone())));
+    let added = new.iter().map(|FlagValue { name, value }| (name.clone(), Some(value.clone())));
     let desired: Vec<_> = removed.chain(added).collect();
     let old = changes.old.flags.clone();
     if desired.is_empty() && old.is_empty() && !matches!(layout.kubelet.flags, FlagsPlace::Rke2 { .. }) {
@@ -112,7 +112,8 @@ fn set_flags(changes: &mut Changes, layout: &Layout, overriding: &[&str], new: &
         FlagsPlace::Rke2 { .. } if new.is_empty() => Ok(()),
         // RKE2 sets none of the overriding flags, except for eviction, which it removes before it starts the kubelet.
         FlagsPlace::Rke2 { path } => {
-            let arguments: Vec<_> = new.iter().map(|Flag { name, value }| json!(format!("{name}={value}"))).collect();
+            let arguments: Vec<_> =
+                new.iter().map(|FlagValue { name, value }| json!(format!("{name}={value}"))).collect();
             let layer = [("kubelet-arg+".to_owned(), json!(arguments))].into_iter().collect();
             let text = yaml::merge(RKE2_COMMENT, &layer).map_err(|error| unreadable(path, error))?;
             changes.write(path, text.into_bytes(), Some(Component::Kubelet))
@@ -125,14 +126,14 @@ fn edited_flags(text: &str, from: usize, old: &[Named], new: &[(String, Option<S
     let list = arguments(text, from);
     let (desired, record) = record::named(|name| flags::value(&list, name), old, new);
     let edited = desired.into_iter().fold(text.to_owned(), |text, (name, value)| match value {
-        Some(value) => flags::set(&text, from, &[Flag { name, value }]),
+        Some(value) => flags::set(&text, from, &[FlagValue { name, value }]),
         None => flags::remove(&text, from, &name),
     });
     (edited, record)
 }
 
 /// Refuses flags that the start script sets itself with precedence, and values that PowerShell would change.
-fn check_script(changes: &Changes, script: &str, overriding: &[&str], new: &[Flag]) -> Result<(), Refusal> {
+fn check_script(changes: &Changes, script: &str, overriding: &[&str], new: &[FlagValue]) -> Result<(), Refusal> {
     let text = read(changes.host, script)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let text = text.unwrap_or_default();
     if let Some(name) = overriding.iter().find(|name| text.contains(&format!("--{name}="))) {
@@ -140,7 +141,7 @@ fn check_script(changes: &Changes, script: &str, overriding: &[&str], new: &[Fla
         let remedy = format!("Remove --{name} from the script, which the agent does not change");
         return Err(refuse(RefusalReason::NotAllowed, wrong, remedy));
     }
-    for Flag { name, value } in new {
+    for FlagValue { name, value } in new {
         if let Some(fixed) = flag_in_script(&text, name).filter(|fixed| fixed != value) {
             let wrong = format!("{script} sets --{name}={fixed} after the flags of kubeadm-flags.env");
             let remedy = format!("Remove --{name} from the script, which the agent does not change");

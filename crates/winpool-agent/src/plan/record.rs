@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    content::{self, Content},
+    content::{self, FileContent},
     merge::yaml,
 };
 
@@ -58,7 +58,7 @@ pub(super) struct Merged {
     pub component: Component,
     pub format: Format,
     /// The former content.
-    pub before: Content,
+    pub before: FileContent,
     pub settings: Vec<Setting>,
 }
 

@@ -1,8 +1,10 @@
 use super::*;
 use crate::{
     change_plan::{FileEdit, HealthEndpoint, Restart},
-    fake::{FakeHost, output},
-    layout::samples::{self, CONTAINERD_CONFIG, EKS_CONFIG, KUBEADM_CONFIG, RKE2},
+    tests::{
+        fake::{FakeHost, output},
+        layouts::{self, CONTAINERD_CONFIG, EKS_CONFIG, KUBEADM_CONFIG, RKE2},
+    },
 };
 
 const KUBELET: (&str, &str) =
@@ -93,11 +95,11 @@ fn each_layout_gets_the_configuration_in_its_own_files() {
         r"C:\Süd Knoten\kubelet.d\50-winpool.conf",
     );
     let table = [
-        (samples::kubeadm(), CONTAINERD, vec![drop_in, KUBEADM_CONFIG], 1),
-        (samples::nssm(), CONTAINERD, vec![drop_in, KUBEADM_CONFIG, r"C:\var\lib\kubelet\kubeadm-flags.env"], 0),
-        (samples::rke2(), CONTAINERD, vec![rke2.0, rke2.1, rke2.2], 0),
-        (samples::eks(""), CONTAINERD_1, vec![CONTAINERD_CONFIG, EKS_CONFIG], 1),
-        (samples::plain(), CONTAINERD, vec![plain.0, plain.1, plain.2], 1),
+        (layouts::kubeadm(), CONTAINERD, vec![drop_in, KUBEADM_CONFIG], 1),
+        (layouts::nssm(), CONTAINERD, vec![drop_in, KUBEADM_CONFIG, r"C:\var\lib\kubelet\kubeadm-flags.env"], 0),
+        (layouts::rke2(), CONTAINERD, vec![rke2.0, rke2.1, rke2.2], 0),
+        (layouts::eks(""), CONTAINERD_1, vec![CONTAINERD_CONFIG, EKS_CONFIG], 1),
+        (layouts::plain(), CONTAINERD, vec![plain.0, plain.1, plain.2], 1),
     ];
     for (node, containerd, files, services) in table {
         let configuration = [KUBELET, ARGS, containerd];
@@ -112,15 +114,15 @@ fn each_layout_gets_the_configuration_in_its_own_files() {
 
 #[test]
 fn flags_are_set_where_the_layout_has_them() {
-    let plan = planned(&samples::kubeadm(), &[ARGS]);
+    let plan = planned(&layouts::kubeadm(), &[ARGS]);
     let [edit] = &plan.services[..] else { panic!("{plan:?}") };
     let expected = format!("{} --windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS", edit.before.command);
     assert_eq!(edit.after.command, expected);
     assert_eq!(paths(&plan), [""; 0]);
-    let plan = planned(&samples::nssm(), &[ARGS]);
+    let plan = planned(&layouts::nssm(), &[ARGS]);
     let text = "KUBELET_KUBEADM_ARGS=\"--node-labels=a=b --windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS\"\r\n";
     assert_eq!(after(&plan, r"C:\var\lib\kubelet\kubeadm-flags.env"), text);
-    let plan = planned(&samples::rke2(), &[ARGS]);
+    let plan = planned(&layouts::rke2(), &[ARGS]);
     let text = after(&plan, r"C:\etc\rancher\rke2\config.yaml.d\50-winpool.yaml");
     assert!(text.ends_with("\"kubelet-arg+\": [\"windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS\"]\n"), "{text}");
 }
@@ -129,18 +131,18 @@ fn flags_are_set_where_the_layout_has_them() {
 fn the_empty_configuration_restores_the_node() {
     let all = [KUBELET, ARGS, CONTAINERD, MIRRORS, HOSTS, ENVIRONMENT];
     let hosts = (r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml", "# of the site\n");
-    let with_hosts = samples::kubeadm();
+    let with_hosts = layouts::kubeadm();
     with_hosts.0.borrow_mut().files.insert(hosts.0.to_owned(), hosts.1.as_bytes().to_vec());
-    let no_main = samples::kubeadm();
+    let no_main = layouts::kubeadm();
     no_main.0.borrow_mut().files.remove(CONTAINERD_CONFIG);
     let table = [
-        (samples::kubeadm(), vec![KUBELET, ARGS, CONTAINERD, ENVIRONMENT]),
+        (layouts::kubeadm(), vec![KUBELET, ARGS, CONTAINERD, ENVIRONMENT]),
         (with_hosts, vec![MIRRORS, HOSTS]),
         (no_main, vec![CONTAINERD]),
-        (samples::nssm(), all.to_vec()),
-        (samples::rke2(), vec![KUBELET, ARGS, CONTAINERD, ENVIRONMENT]),
-        (samples::eks("--max-pods=20"), vec![KUBELET, ARGS, CONTAINERD_1, ENVIRONMENT]),
-        (samples::plain(), vec![KUBELET, ARGS, CONTAINERD, PROXY, ENVIRONMENT]),
+        (layouts::nssm(), all.to_vec()),
+        (layouts::rke2(), vec![KUBELET, ARGS, CONTAINERD, ENVIRONMENT]),
+        (layouts::eks("--max-pods=20"), vec![KUBELET, ARGS, CONTAINERD_1, ENVIRONMENT]),
+        (layouts::plain(), vec![KUBELET, ARGS, CONTAINERD, PROXY, ENVIRONMENT]),
     ];
     for (node, configuration) in table {
         let (services, files) = (node.services().unwrap(), node.0.borrow().files.clone());
@@ -157,8 +159,8 @@ fn the_empty_configuration_restores_the_node() {
 
 #[test]
 fn a_setting_that_a_newer_configuration_does_not_have_gets_its_former_value() {
-    let node = samples::kubeadm();
-    let own = samples::KUBEADM_YAML.to_owned() + "maxPods: 50 # ours\n";
+    let node = layouts::kubeadm();
+    let own = layouts::KUBEADM_YAML.to_owned() + "maxPods: 50 # ours\n";
     node.put(KUBEADM_CONFIG, own.clone().into_bytes());
     let first = ("kubelet.yaml", "maxPods: 110\nfeatureGates:\n  A: true\n  B: true\n");
     let node = applied(node, &[first, ("kubelet.args", "--v=4\n")]);
@@ -190,15 +192,15 @@ fn fields_that_stop_a_windows_kubelet_are_removed_from_the_main_file_and_restore
     };
     let plain = r"C:\Süd Knoten\kubelet.yaml";
     let table = [
-        (samples::kubeadm(), KUBEADM_CONFIG, "1.31.0", without(&["systemCgroups"])),
-        (samples::kubeadm(), KUBEADM_CONFIG, "1.32.0", without(&["systemCgroups", "singleProcess"])),
+        (layouts::kubeadm(), KUBEADM_CONFIG, "1.31.0", without(&["systemCgroups"])),
+        (layouts::kubeadm(), KUBEADM_CONFIG, "1.32.0", without(&["systemCgroups", "singleProcess"])),
         (
-            samples::kubeadm(),
+            layouts::kubeadm(),
             KUBEADM_CONFIG,
             "1.36.2",
             without(&["systemCgroups", "singleProcess", "userN", "idsPerPod"]),
         ),
-        (samples::plain(), plain, "1.36.2", without(&["systemCgroups", "singleProcess", "userN", "idsPerPod"])),
+        (layouts::plain(), plain, "1.36.2", without(&["systemCgroups", "singleProcess", "userN", "idsPerPod"])),
     ];
     for (node, path, version, expected) in table {
         let node = node.kubelet(version);
@@ -218,7 +220,7 @@ fn fields_that_stop_a_windows_kubelet_are_removed_from_the_main_file_and_restore
 
 #[test]
 fn other_comments_in_a_drop_in_restart_nothing() {
-    let node = applied(samples::plain(), &[KUBELET]);
+    let node = applied(layouts::plain(), &[KUBELET]);
     let other = KUBELET.1.replace("# layer", "# another comment");
     let plan = planned(&node, &[("kubelet.yaml", &other)]);
     assert_eq!(after(&plan, r"C:\Süd Knoten\kubelet.d\50-winpool.conf"), other);
@@ -229,19 +231,19 @@ fn other_comments_in_a_drop_in_restart_nothing() {
 
 #[test]
 fn flags_that_override_a_field_of_the_configuration_are_removed() {
-    let node = samples::eks("--max-pods=20 --cluster-dns=10.1.0.10");
+    let node = layouts::eks("--max-pods=20 --cluster-dns=10.1.0.10");
     let plan = planned(&node, &[KUBELET]);
     let [edit] = &plan.services[..] else { panic!("{plan:?}") };
     assert_eq!(edit.after.command, edit.before.command.replace(" --max-pods=20", ""));
     let again = planned(&apply(node, &plan), &[KUBELET]);
     assert!(is_unchanged(&again), "{again:?}");
-    let node = samples::nssm();
+    let node = layouts::nssm();
     let flags = b"KUBELET_KUBEADM_ARGS=\"--max-pods=20 --node-labels=a=b\"\n".to_vec();
     node.put(r"C:\var\lib\kubelet\kubeadm-flags.env", flags);
     let plan = planned(&node, &[KUBELET]);
     let text = after(&plan, r"C:\var\lib\kubelet\kubeadm-flags.env");
     assert_eq!(text, "KUBELET_KUBEADM_ARGS=\"--node-labels=a=b\"\n");
-    let script = samples::START_SCRIPT.replace("--cert-dir", "--max-pods=20 --cert-dir");
+    let script = layouts::START_SCRIPT.replace("--cert-dir", "--max-pods=20 --cert-dir");
     node.put(r"C:\k\StartKubelet.ps1", script.into_bytes());
     let (reason, message) = refused(&node, &[KUBELET]);
     assert_eq!(reason, RefusalReason::NotAllowed);
@@ -250,21 +252,21 @@ fn flags_that_override_a_field_of_the_configuration_are_removed() {
 
 #[test]
 fn a_start_script_with_a_flag_of_its_own_is_refused() {
-    let node = samples::nssm();
-    let script = samples::START_SCRIPT.replace("--cert-dir", "--pod-infra-container-image=`\"pause:1\"` --cert-dir");
+    let node = layouts::nssm();
+    let script = layouts::START_SCRIPT.replace("--cert-dir", "--pod-infra-container-image=`\"pause:1\"` --cert-dir");
     node.put(r"C:\k\StartKubelet.ps1", script.into_bytes());
     let (reason, message) =
         refused(&node, &[("kubelet.args", "--resolv-conf=\n--pod-infra-container-image=pause:2\n")]);
     assert_eq!(reason, RefusalReason::NotAllowed);
     assert!(message.contains("sets --pod-infra-container-image= after"), "{message}");
-    let (_, message) = refused(&samples::nssm(), &[("kubelet.args", "--register-with-taints=$(calc):NoSchedule\n")]);
+    let (_, message) = refused(&layouts::nssm(), &[("kubelet.args", "--register-with-taints=$(calc):NoSchedule\n")]);
     assert!(message.contains("PowerShell would change"), "{message}");
 }
 
 #[test]
 fn files_keep_their_encoding_and_what_the_configuration_does_not_set() {
-    let marked = format!("\u{feff}# ümlaut\r\n{}", samples::KUBEADM_YAML.replace('\n', "\r\n"));
-    let node = samples::kubeadm();
+    let marked = format!("\u{feff}# ümlaut\r\n{}", layouts::KUBEADM_YAML.replace('\n', "\r\n"));
+    let node = layouts::kubeadm();
     node.put(KUBEADM_CONFIG, marked.clone().into_bytes());
     let plan = planned(&node, &[KUBELET]);
     assert_eq!(after(&plan, KUBEADM_CONFIG), marked + "maxPods: 110\r\n");
@@ -274,18 +276,18 @@ fn files_keep_their_encoding_and_what_the_configuration_does_not_set() {
     let plan = planned(&node, &[KUBELET]);
     let expected = utf16("kind: KubeletConfiguration\napiVersion: \"kubelet.config.k8s.io/v1beta1\"\nmaxPods: 110\n");
     assert_eq!(plan.files[0].after.as_ref(), Some(&expected));
-    let plan = planned(&samples::eks(""), &[KUBELET]);
+    let plan = planned(&layouts::eks(""), &[KUBELET]);
     let json: serde_json::Value = serde_json::from_str(&after(&plan, EKS_CONFIG)).unwrap();
     assert_eq!((&json["maxPods"], &json["clusterDNS"][0]), (&110.into(), &"10.100.0.10".into()));
 }
 
 #[test]
 fn containerd_1_is_configured_in_its_main_file_because_a_drop_in_would_replace_its_plugins() {
-    let node = samples::kubeadm().containerd("1.7.27");
-    node.put(CONTAINERD_CONFIG, samples::containerd_toml(2).into_bytes());
+    let node = layouts::kubeadm().containerd("1.7.27");
+    node.put(CONTAINERD_CONFIG, layouts::containerd_toml(2).into_bytes());
     let plan = planned(&node, &[CONTAINERD_1]);
     let text = after(&plan, CONTAINERD_CONFIG);
-    assert!(text.starts_with(samples::containerd_toml(2).split("[plugins]").next().unwrap()), "{text}");
+    assert!(text.starts_with(layouts::containerd_toml(2).split("[plugins]").next().unwrap()), "{text}");
     assert!(text.contains("bin_dir = \"C:/opt/cni/bin\"") && text.contains("sandbox_image = \"pause:2\""), "{text}");
     node.0.borrow_mut().files.remove(CONTAINERD_CONFIG);
     let plan = planned(&node, &[CONTAINERD_1]);
@@ -295,29 +297,29 @@ fn containerd_1_is_configured_in_its_main_file_because_a_drop_in_would_replace_i
 #[test]
 fn the_directories_of_cni_are_those_of_the_node_or_of_its_layout() {
     let layer = |text: &str| format!("version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\n{text}\n");
-    let own = samples::plain();
+    let own = layouts::plain();
     let main = format!("version = 3\n{}", layer("bin_dir = 'D:/cni/bin'").trim_start_matches("version = 3\n"));
     own.put(r"C:\Süd Knoten\containerd.toml", main.into_bytes());
-    let imported = samples::kubeadm();
+    let imported = layouts::kubeadm();
     imported.put(r"C:\Program Files\containerd\conf.d\10-site.toml", layer("conf_dir = 'E:\\conf'").into_bytes());
     imported.put(r"C:\Program Files\containerd\conf.d\50-winpool.toml", layer("conf_dir = 'F:\\conf'").into_bytes());
     let table = [
-        (&samples::kubeadm(), r"bin_dir = 'c:\OPT\cni\bin\'", None),
-        (&samples::kubeadm(), r"bin_dirs = ['C:\opt\cni\bin']", None),
-        (&samples::kubeadm(), r"conf_dir = 'C:\etc\cni\net.d'", None),
-        (&samples::kubeadm(), r"conf_dir = 'C:\Program Files\containerd\cni\conf'", None),
+        (&layouts::kubeadm(), r"bin_dir = 'c:\OPT\cni\bin\'", None),
+        (&layouts::kubeadm(), r"bin_dirs = ['C:\opt\cni\bin']", None),
+        (&layouts::kubeadm(), r"conf_dir = 'C:\etc\cni\net.d'", None),
+        (&layouts::kubeadm(), r"conf_dir = 'C:\Program Files\containerd\cni\conf'", None),
         (
-            &samples::kubeadm(),
+            &layouts::kubeadm(),
             r"bin_dirs = ['C:\opt\cni\bin', 'C:\Users\Public']",
             Some(r"is C:\Users\Public, and that of the node is"),
         ),
-        (&samples::kubeadm(), r"bin_dir = 'C:\opt\cni\bin\..\x'", Some("that of the node is")),
+        (&layouts::kubeadm(), r"bin_dir = 'C:\opt\cni\bin\..\x'", Some("that of the node is")),
         (&own, r"bin_dir = 'D:\cni\bin'", None),
         (&own, r"bin_dir = 'C:\opt\cni\bin'", Some("that of the node is D:/cni/bin")),
         (&own, r"conf_dir = 'C:\etc\cni\net.d'", Some("that of the node is")),
         (&imported, r"conf_dir = 'E:\conf'", None),
         (&imported, r"conf_dir = 'F:\conf'", Some("that of the node is E:\\conf or")),
-        (&samples::kubeadm(), r"bin_dir = '\\server\bin'", Some("which is")),
+        (&layouts::kubeadm(), r"bin_dir = '\\server\bin'", Some("which is")),
     ];
     for (node, text, wrong) in table {
         let config = BTreeMap::from([("containerd.toml".to_owned(), layer(text))]);
@@ -335,7 +337,7 @@ fn a_path_on_a_drive_of_another_machine_is_refused() {
         ("containerd.toml", r"root = 'S:\containerd'"),
         ("hosts.docker.io.toml", "[host.'https://a.example']\nca = 'S:/ca.pem'"),
     ] {
-        let (reason, message) = refused(&samples::kubeadm(), &[MIRRORS, HOSTS, (key, text)]);
+        let (reason, message) = refused(&layouts::kubeadm(), &[MIRRORS, HOSTS, (key, text)]);
         assert_eq!(reason, RefusalReason::NotAllowed);
         assert!(message.contains("which is on another machine"), "{message}");
     }
@@ -343,11 +345,11 @@ fn a_path_on_a_drive_of_another_machine_is_refused() {
 
 #[test]
 fn a_main_file_without_imports_is_made_to_import_the_directory_of_drop_ins() {
-    let plan = planned(&samples::plain(), &[CONTAINERD]);
+    let plan = planned(&layouts::plain(), &[CONTAINERD]);
     let main = "version = 3 # ours\r\nimports = ['C:\\Süd Knoten\\conf.d\\*.toml']\r\n";
     assert_eq!(after(&plan, r"C:\Süd Knoten\containerd.toml"), main);
     assert_eq!(after(&plan, r"C:\Süd Knoten\conf.d\50-winpool.toml"), CONTAINERD.1);
-    let node = samples::kubeadm();
+    let node = layouts::kubeadm();
     node.0.borrow_mut().files.remove(CONTAINERD_CONFIG);
     let plan = planned(&node, &[CONTAINERD]);
     let main = "version = 3\nimports = ['C:\\Program Files\\containerd\\conf.d\\*.toml']\n";
@@ -357,13 +359,13 @@ fn a_main_file_without_imports_is_made_to_import_the_directory_of_drop_ins() {
 #[test]
 fn a_configuration_of_containerd_with_other_paths_is_refused() {
     let node = |release: &str, text: &str| {
-        let node = samples::kubeadm().containerd(release);
+        let node = layouts::kubeadm().containerd(release);
         node.put(CONTAINERD_CONFIG, text.as_bytes().to_vec());
         node
     };
-    let old_rke2 = samples::rke2();
+    let old_rke2 = layouts::rke2();
     old_rke2.0.borrow_mut().files.insert(format!(r"{RKE2}\containerd\config.toml"), b"version = 3\n".to_vec());
-    let replaced = node("1.7.27", &samples::containerd_toml(2));
+    let replaced = node("1.7.27", &layouts::containerd_toml(2));
     let drop_in = (r"C:\Program Files\containerd\conf.d\10-site.toml".to_owned(), CONTAINERD_1.1.as_bytes().to_vec());
     replaced.0.borrow_mut().files.extend([drop_in]);
     let table = [
@@ -381,18 +383,18 @@ fn a_configuration_of_containerd_with_other_paths_is_refused() {
 
 #[test]
 fn the_files_of_registries_are_below_config_path_and_restart_nothing() {
-    let node = samples::kubeadm();
+    let node = layouts::kubeadm();
     let plan = planned(&node, &[MIRRORS, HOSTS]);
     let node = apply(node, &plan);
     let path = r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml";
     assert_eq!(node.text(path), HOSTS.1);
     let plan = planned(&node, &[MIRRORS, ("hosts.docker.io.toml", "server = 'https://mirror.example'\n")]);
     assert_eq!((paths(&plan), restarted(&plan)), (vec![path], vec![]));
-    let (reason, message) = refused(&samples::kubeadm(), &[CONTAINERD, HOSTS]);
+    let (reason, message) = refused(&layouts::kubeadm(), &[CONTAINERD, HOSTS]);
     assert_eq!(reason, RefusalReason::NotAllowed);
     assert!(message.contains("no config_path"), "{message}");
     let main = "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry.mirrors.x]\nendpoint = []\n";
-    let node = samples::kubeadm();
+    let node = layouts::kubeadm();
     node.put(CONTAINERD_CONFIG, main.as_bytes().to_vec());
     let (reason, message) = refused(&node, &[MIRRORS, HOSTS]);
     assert_eq!(reason, RefusalReason::PreflightFailed);
@@ -412,9 +414,9 @@ fn services_are_restarted_after_those_on_which_they_depend() {
         (vec![ENVIRONMENT], all),
     ];
     for (files, expected) in table {
-        assert_eq!(restarted(&planned(&samples::plain(), &files)), expected, "{files:?}");
+        assert_eq!(restarted(&planned(&layouts::plain(), &files)), expected, "{files:?}");
     }
-    let stopped = samples::plain();
+    let stopped = layouts::plain();
     ["monitor", "kube-proxy"].into_iter().for_each(|name| stopped.stop(name).unwrap());
     let plan = planned(&stopped, &[CONTAINERD]);
     assert_eq!(restarted(&plan), [("Containerd", None), kubelet], "a service that does not run is not started");
@@ -430,26 +432,26 @@ fn the_health_endpoint_is_that_of_the_merged_configuration() {
         ("healthzBindAddress: 10.0.0.7\n", None),
     ];
     for (yaml, port) in table {
-        let node = samples::kubeadm();
+        let node = layouts::kubeadm();
         node.put(KUBEADM_CONFIG, format!("kind: KubeletConfiguration\n{yaml}").into_bytes());
         assert_eq!(restarted(&planned(&node, &[KUBELET])), [("kubelet", port)], "{yaml}");
     }
     let health = HealthEndpoint { port: 10400, path: "/healthz".to_owned() };
     let layer = ("kubelet.yaml", "healthzPort: 10400\n");
-    for node in [samples::plain(), samples::kubeadm(), samples::eks(""), samples::rke2()] {
+    for node in [layouts::plain(), layouts::kubeadm(), layouts::eks(""), layouts::rke2()] {
         let restarts = planned(&node, &[layer]).restarts;
         let with_health = restarts.iter().find(|restart| restart.health.as_ref() == Some(&health));
         let service = with_health.map(|Restart { service, .. }| service.to_lowercase());
         assert!(["kubelet", "rke2"].contains(&service.unwrap().as_str()), "{restarts:?}");
     }
-    let node = samples::kubeadm();
+    let node = layouts::kubeadm();
     node.0.borrow_mut().services[0].definition.command += " --healthz-port=10500";
     assert_eq!(restarted(&planned(&node, &[layer])), [("kubelet", Some(10500))], "a flag has precedence");
 }
 
 #[test]
 fn the_environment_is_set_on_all_three_services() {
-    let node = samples::plain();
+    let node = layouts::plain();
     node.0.borrow_mut().services[1].definition.environment =
         vec!["A=1".to_owned(), "https_proxy=http://old".to_owned()];
     let plan = planned(&node, &[ENVIRONMENT, ARGS]);
@@ -461,17 +463,17 @@ fn the_environment_is_set_on_all_three_services() {
     assert_eq!(environment("Containerd"), ["HTTPS_PROXY=http://proxy:3128"]);
     assert_eq!(environment("kube-proxy"), ["HTTPS_PROXY=http://proxy:3128"]);
     assert_eq!(plan.services.len(), 3, "one edit per service, with flags and environment");
-    let plan = planned(&samples::rke2(), &[ENVIRONMENT]);
+    let plan = planned(&layouts::rke2(), &[ENVIRONMENT]);
     assert_eq!((plan.services.len(), restarted(&plan)), (1, vec![("rke2", Some(10248))]));
 }
 
 #[test]
 fn kube_proxy_is_configured_in_the_file_of_its_flag() {
-    let plan = planned(&samples::plain(), &[PROXY]);
+    let plan = planned(&layouts::plain(), &[PROXY]);
     let text = "kind: KubeProxyConfiguration\nhealthzBindAddress: 0.0.0.0:10300\nwinkernel:\n  enableDSR: true\n";
     assert_eq!(after(&plan, r"C:\Süd Knoten\proxy.yaml"), text);
     for (node, text) in
-        [(samples::eks(""), "has no flag --config"), (samples::kubeadm(), "is not a service of this node")]
+        [(layouts::eks(""), "has no flag --config"), (layouts::kubeadm(), "is not a service of this node")]
     {
         let (reason, message) = refused(&node, &[PROXY]);
         assert_eq!(reason, RefusalReason::NotAllowed);
@@ -491,7 +493,7 @@ fn a_kube_proxy_that_would_not_start_or_is_too_far_from_the_kubelet_is_refused()
         ("no version", overlay, None),
     ];
     for (version, file, expected) in table {
-        let mut node = samples::plain();
+        let mut node = layouts::plain();
         let output = output(0, &format!("Kubernetes v{version}\r\n"), "");
         node.0.get_mut().programs.push(("kube-proxy.exe", "--version", output));
         match expected {
@@ -507,11 +509,11 @@ fn a_kube_proxy_that_would_not_start_or_is_too_far_from_the_kubelet_is_refused()
 #[test]
 fn a_file_that_cannot_be_read_is_refused_and_not_overwritten() {
     let with = |path: &str, content: &[u8]| {
-        let node = samples::kubeadm();
+        let node = layouts::kubeadm();
         node.put(path, content.to_vec());
         node
     };
-    let missing = samples::kubeadm();
+    let missing = layouts::kubeadm();
     missing.0.borrow_mut().files.remove(KUBEADM_CONFIG);
     let table = [
         (with(KUBEADM_CONFIG, b"a: [\n"), KUBELET, KUBEADM_CONFIG),
@@ -533,12 +535,12 @@ fn what_differs_from_an_applied_configuration_is_listed_without_settings_of_othe
     let files = [KUBELET, ARGS];
     let config: BTreeMap<_, _> = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
     let with = |change: &dyn Fn(&str) -> String| {
-        let node = applied(samples::kubeadm(), &files);
+        let node = applied(layouts::kubeadm(), &files);
         let text = change(&node.text(KUBEADM_CONFIG));
         node.put(KUBEADM_CONFIG, text.into_bytes());
         node
     };
-    let flags = applied(samples::kubeadm(), &files);
+    let flags = applied(layouts::kubeadm(), &files);
     let mut state = flags.0.borrow_mut();
     let command = &mut state.services[0].definition.command;
     *command = command.replace("ABOVE_NORMAL", "HIGH");

@@ -2,9 +2,11 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    fake::{FakeHost, output},
-    layout::samples,
     plan::plan,
+    tests::{
+        fake::{FakeHost, output},
+        layouts,
+    },
 };
 
 const GOOD: &str = "E1122 1 run.go:72] \"command failed\" err=\"failed to run Kubelet: no client provided, cannot use webhook authentication\"\n";
@@ -14,7 +16,7 @@ const CONTAINERD: (&str, &str) =
     ("containerd.toml", "version = 3\n[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'p:2'\n");
 
 /// A node whose programs have these outputs in a check.
-fn with_outputs(mut node: FakeHost, kubelet: Output, containerd: Output) -> FakeHost {
+fn with_outputs(mut node: FakeHost, kubelet: ProgramOutput, containerd: ProgramOutput) -> FakeHost {
     node.0.get_mut().programs.push(("kubelet.exe", "--config", kubelet));
     node.0.get_mut().programs.push(("containerd.exe", "--config", containerd));
     node
@@ -44,7 +46,7 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
     let containerd = |program: &str| format!(r"{program} --config {directory}\config.toml config dump");
     let table = [
         (
-            samples::kubeadm(),
+            layouts::kubeadm(),
             vec![ARGS],
             vec![
                 format!(
@@ -54,7 +56,7 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
             ],
         ),
         (
-            samples::nssm().kubelet("1.20.2"),
+            layouts::nssm().kubelet("1.20.2"),
             vec![KUBELET],
             vec![
                 format!(r"C:\k\kubelet.exe --config={directory}\kubelet.yaml {ISOLATED} --container-runtime=remote"),
@@ -62,7 +64,7 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
             ],
         ),
         (
-            samples::rke2(),
+            layouts::rke2(),
             vec![KUBELET, ARGS],
             vec![
                 format!(
@@ -72,7 +74,7 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
             ],
         ),
         (
-            samples::plain(),
+            layouts::plain(),
             vec![KUBELET, CONTAINERD],
             vec![
                 containerd(r"C:\Süd Knoten\containerd.exe"),
@@ -82,8 +84,8 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
                 remove,
             ],
         ),
-        (samples::kubeadm(), vec![CONTAINERD], vec![containerd(r"C:\Program Files\containerd\containerd.exe")]),
-        (samples::kubeadm(), vec![("environment", "NO_PROXY=.svc\n")], vec![]),
+        (layouts::kubeadm(), vec![CONTAINERD], vec![containerd(r"C:\Program Files\containerd\containerd.exe")]),
+        (layouts::kubeadm(), vec![("environment", "NO_PROXY=.svc\n")], vec![]),
     ];
     for (node, files, expected) in table {
         let node = good(node);
@@ -95,33 +97,33 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
 #[test]
 fn a_file_of_resolvers_that_the_node_does_not_have_is_refused() {
     let file = ("kubelet.yaml", "resolvConf: C:\\etc\\resolv.conf\n");
-    let refusal = checked(&good(samples::kubeadm()), &[file]).unwrap_err();
+    let refusal = checked(&good(layouts::kubeadm()), &[file]).unwrap_err();
     assert!(refusal.message.contains(r"C:\etc\resolv.conf does not exist"), "{}", refusal.message);
-    let node = good(samples::kubeadm());
+    let node = good(layouts::kubeadm());
     node.put(r"C:\etc\resolv.conf", b"nameserver 10.0.0.1\n".to_vec());
     checked(&node, &[file]).unwrap_or_else(|refusal| panic!("{}", refusal.message));
 }
 
 #[test]
 fn the_fields_that_are_removed_from_the_file_of_the_kubelet_are_named() {
-    let node = samples::kubeadm();
+    let node = layouts::kubeadm();
     let cluster = "singleProcessOOMKill: false\nuserNamespaces: {idsPerPod: 65536}\nmaxPods: 50\n";
-    node.put(samples::KUBEADM_CONFIG, cluster.as_bytes().to_vec());
+    node.put(layouts::KUBEADM_CONFIG, cluster.as_bytes().to_vec());
     let removed = |node: &FakeHost| -> Vec<&'static str> {
         let config = BTreeMap::from([(KUBELET.0.to_owned(), KUBELET.1.to_owned())]);
         let (layout, plan) = plan(node, &config).unwrap();
         let candidate = Candidate::new(node, &layout, &plan);
         let removed = candidate.removed_fields().into_iter();
-        removed.inspect(|(path, _)| assert_eq!(*path, samples::KUBEADM_CONFIG)).map(|(_, field)| field).collect()
+        removed.inspect(|(path, _)| assert_eq!(*path, layouts::KUBEADM_CONFIG)).map(|(_, field)| field).collect()
     };
     assert_eq!(removed(&node), ["singleProcessOOMKill", "userNamespaces"]);
     assert_eq!(removed(&node.kubelet("1.32.0")), ["singleProcessOOMKill"]);
-    assert_eq!(removed(&samples::kubeadm()), [""; 0]);
+    assert_eq!(removed(&layouts::kubeadm()), [""; 0]);
 }
 
 #[test]
 fn the_checked_files_are_those_of_the_plan_with_all_others_that_the_programs_read() {
-    let node = good(samples::kubeadm());
+    let node = good(layouts::kubeadm());
     node.put(r"C:\Program Files\containerd\conf.d\10-site.toml", b"version = 3\n".to_vec());
     node.put(r"C:\Program Files\containerd\conf.d\50-winpool.toml", b"version = 3\n".to_vec());
     checked(&node, &[KUBELET, CONTAINERD]).unwrap();
@@ -134,7 +136,7 @@ fn the_checked_files_are_those_of_the_plan_with_all_others_that_the_programs_rea
     assert!(kubelet.ends_with("maxPods: 110\n"), "{kubelet}");
     // The kubelet resolves it relative to the directory of its file.
     assert!(kubelet.contains(r#"clientCAFile: "C:\\var\\lib\\kubelet\\etc\\kubernetes\\pki\\ca.crt""#), "{kubelet}");
-    let rke2 = good(samples::rke2());
+    let rke2 = good(layouts::rke2());
     checked(&rke2, &[KUBELET]).unwrap();
     let names: Vec<_> = rke2.0.borrow().written.keys().map(|path| path[DIRECTORY.len()..].to_owned()).collect();
     let expected = [
@@ -147,7 +149,7 @@ fn the_checked_files_are_those_of_the_plan_with_all_others_that_the_programs_rea
 
 #[test]
 fn a_program_that_does_not_accept_the_files_is_quoted() {
-    let timeout = Output { code: None, stdout: Vec::new(), stderr: b"waiting\n".to_vec() };
+    let timeout = ProgramOutput { code: None, stdout: Vec::new(), stderr: b"waiting\n".to_vec() };
     let bad = "I1122 start\nE1122 err=\"failed to validate kubelet configuration, error: maxPods\"\nE1122 end\n";
     let ok = output(0, "", "");
     let table = [
@@ -168,7 +170,7 @@ fn a_program_that_does_not_accept_the_files_is_quoted() {
     ];
     for (kubelet, containerd, text) in table {
         let refusal =
-            checked(&with_outputs(samples::kubeadm(), kubelet, containerd), &[KUBELET, CONTAINERD]).unwrap_err();
+            checked(&with_outputs(layouts::kubeadm(), kubelet, containerd), &[KUBELET, CONTAINERD]).unwrap_err();
         assert_eq!(refusal.reason, RefusalReason::PreflightFailed);
         assert!(refusal.message.contains(text), "{}", refusal.message);
     }

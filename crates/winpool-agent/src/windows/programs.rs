@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::super::host::Output;
+use super::super::host::ProgramOutput;
 
 /// What is kept of each output stream, in bytes. The rest is read and discarded, so that the program does not block.
 const OUTPUT_LIMIT: usize = 1 << 20;
@@ -22,7 +22,7 @@ const CREATE_NO_WINDOW: u32 = 0x0800_0000;
 /// The exit code of `taskkill` for a process that does not exist.
 const NO_SUCH_PROCESS: i32 = 128;
 
-pub(super) fn run(program: &str, arguments: &[String], limit: Duration) -> io::Result<Output> {
+pub(super) fn run(program: &str, arguments: &[String], limit: Duration) -> io::Result<ProgramOutput> {
     let deadline = Instant::now() + limit;
     let mut child = hidden(program).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stdout = child.stdout.take().map(collect);
@@ -38,7 +38,7 @@ pub(super) fn run(program: &str, arguments: &[String], limit: Duration) -> io::R
     };
     let end = Instant::now() + OUTPUT_GRACE;
     let output = |stream: Option<Receiver<Vec<u8>>>| stream.map(|parts| received(&parts, end)).unwrap_or_default();
-    Ok(Output { code: status.and_then(|status| status.code()), stdout: output(stdout), stderr: output(stderr) })
+    Ok(ProgramOutput { code: status.and_then(|status| status.code()), stdout: output(stdout), stderr: output(stderr) })
 }
 
 /// The processes of a program, by the name of its file. `tasklist` is part of Windows.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::Deserialize;
 use winpool_api::facts::{
     Minor,
-    feature_gates::{FeatureGate, GATES, NEWEST_READ, Stage, feature_gate},
+    feature_gates::{FeatureGate, GATES, GateStage, NEWEST_READ, feature_gate},
 };
 
 use super::Comparison;
@@ -53,15 +53,15 @@ struct ListedSpec {
 struct State {
     default: bool,
     locked: bool,
-    stage: Stage,
+    stage: GateStage,
 }
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.stage {
-            Stage::Alpha => "alpha",
-            Stage::Beta => "beta",
-            Stage::Stable => "stable or deprecated",
+            GateStage::Alpha => "alpha",
+            GateStage::Beta => "beta",
+            GateStage::Stable => "stable or deprecated",
         })?;
         f.write_str(if self.default { " and enabled" } else { " and disabled" })?;
         f.write_str(if self.locked { " (locked)" } else { "" })
@@ -170,9 +170,9 @@ fn state_of(gate: &Listed, minor: Minor) -> Result<Option<State>, String> {
         default: spec.default,
         locked: spec.lock_to_default,
         stage: match spec.pre_release.as_str() {
-            "Alpha" => Stage::Alpha,
-            "Beta" => Stage::Beta,
-            _ => Stage::Stable,
+            "Alpha" => GateStage::Alpha,
+            "Beta" => GateStage::Beta,
+            _ => GateStage::Stable,
         },
     };
     Ok(last.map(|(_, spec)| state(spec)))

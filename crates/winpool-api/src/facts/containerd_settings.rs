@@ -50,7 +50,7 @@ pub enum SettingType {
 
 /// A setting: a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct ContainerdSetting {
     /// The tables that have it.
     pub tables: &'static [Key],
     /// Its path below each of these tables. [`ANY`] stands for any name, [`ENDPOINT`] for an HTTP address.
@@ -90,11 +90,11 @@ const DIFFERS: &[&str] = &[SNAPSHOTTER, "windows-lcow", CIMFS, "blockcim", "walk
 const BIN_DIR: &str = "spec.containerd.cni.binDir";
 const CONF_DIR: &str = "spec.containerd.cni.confDir";
 
-const fn row(agent: Agent, tables: &'static [Key], key: Key, value: SettingType) -> Setting {
-    Setting { tables, key, value, field: None, agent }
+const fn row(agent: Agent, tables: &'static [Key], key: Key, value: SettingType) -> ContainerdSetting {
+    ContainerdSetting { tables, key, value, field: None, agent }
 }
 
-impl Setting {
+impl ContainerdSetting {
     const fn field(self, field: &'static str) -> Self {
         Self { field: Some(field), ..self }
     }
@@ -102,7 +102,7 @@ impl Setting {
 
 /// The settings of the main file and its drop-ins.
 #[rustfmt::skip]
-pub const SETTINGS: &[Setting] = &[
+pub const SETTINGS: &[ContainerdSetting] = &[
     row(Writes,  TOP,      &["version"], Integer).field("spec.containerd, whose version is that of the node"),
     row(Writes,  TOP,      &["root"], LocalPath).field("spec.containerd.root"),
     // It has no effect on Windows.
@@ -187,7 +187,7 @@ const HOST: &[Key] = &[&["host", ENDPOINT]];
 
 /// The settings of `hosts.toml`: no `client` (keys of certificates), and no `header`.
 #[rustfmt::skip]
-pub const HOSTS_SETTINGS: &[Setting] = &[
+pub const HOSTS_SETTINGS: &[ContainerdSetting] = &[
     row(Writes, TOP,  &["server"], Endpoint).field(MIRRORS),
     row(Writes, HOST, &["capabilities"], ListOf(&["pull", "resolve"])).field(MIRRORS),
     row(Writes, HOST, &["ca"], LocalPath).field(MIRRORS),

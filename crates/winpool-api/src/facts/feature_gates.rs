@@ -30,7 +30,7 @@ mod dependencies;
 mod table;
 
 use super::Minor;
-pub use announced::{ANNOUNCED, Announcement, Change};
+pub use announced::{ANNOUNCED, Announcement, GateChange};
 pub use dependencies::{
     CHECKED_SINCE as DEPENDENCIES_CHECKED_SINCE, DEPENDENCIES, UnmetDependency, unmet_dependencies,
 };
@@ -43,7 +43,7 @@ pub const OLDEST_READ: Minor = Minor(17);
 
 /// The maturity of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum GateStage {
     /// `AllAlpha` enables or disables it.
     Alpha,
     /// `AllBeta` enables or disables it.
@@ -62,7 +62,7 @@ pub struct GateSpec {
     /// Whether it is locked to its default.
     pub locked: bool,
     /// The maturity.
-    pub stage: Stage,
+    pub stage: GateStage,
 }
 
 /// A feature gate.

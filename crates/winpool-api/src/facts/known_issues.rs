@@ -28,7 +28,7 @@ use super::{ContainerdVersion, KubeletVersion, OsVersion};
 
 /// A component of a node with a version of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Component {
+pub enum NodeComponent {
     /// The kubelet, by `nodeInfo.kubeletVersion`.
     Kubelet,
     /// kube-proxy, by the image of its pods.
@@ -43,7 +43,7 @@ pub enum Component {
     CsiProxy,
 }
 
-impl Component {
+impl NodeComponent {
     /// Its name in texts.
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Component {
     }
 }
 
-impl fmt::Display for Component {
+impl fmt::Display for NodeComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -118,14 +118,14 @@ impl ComponentVersion {
 
 /// Versions in a row that have a defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Affected {
+pub struct AffectedVersions {
     /// The first one.
     pub from: ComponentVersion,
     /// The first fixed one; `None` if none is known.
     pub fixed: Option<ComponentVersion>,
 }
 
-impl Affected {
+impl AffectedVersions {
     /// Whether it contains a version.
     pub fn contains(&self, version: ComponentVersion) -> bool {
         self.from <= version && self.fixed.is_none_or(|fixed| version < fixed)
@@ -134,7 +134,7 @@ impl Affected {
 
 /// How bad a defect is, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
+pub enum DefectSeverity {
     /// Control over the node, or no pod works: CVSS 7.0 and higher.
     High,
     /// Data, memory or connections are lost in common use: CVSS 4.0 to 6.9.
@@ -143,7 +143,7 @@ pub enum Severity {
     Low,
 }
 
-impl Severity {
+impl DefectSeverity {
     /// As in texts and labels.
     pub const fn name(self) -> &'static str {
         match self {
@@ -248,13 +248,13 @@ impl fmt::Display for Precondition {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KnownIssue {
     /// How bad it is.
-    pub severity: Severity,
+    pub severity: DefectSeverity,
     /// Its stable name: a CVE, a KB, or the project and the number of the thread.
     pub id: &'static str,
     /// The component with the defect.
-    pub component: Component,
+    pub component: NodeComponent,
     /// The affected versions of the component, in order and without overlap.
-    pub affected: &'static [Affected],
+    pub affected: &'static [AffectedVersions],
     /// What it depends on besides the version.
     pub precondition: Precondition,
     /// What happens.
@@ -269,7 +269,7 @@ pub struct KnownIssue {
 
 impl KnownIssue {
     /// The range with a version of the component, if it has the defect.
-    pub fn range(&self, version: ComponentVersion) -> Option<&'static Affected> {
+    pub fn range(&self, version: ComponentVersion) -> Option<&'static AffectedVersions> {
         self.affected.iter().find(|range| range.contains(version))
     }
 
@@ -331,21 +331,21 @@ pub fn containerd_with(hcsshim: ComponentVersion) -> Option<ComponentVersion> {
 }
 
 /// Kubernetes from 1.`from`.0 to the release before 1.`minor`.`patch`.
-const fn kube(from: u32, minor: u32, patch: u32) -> Affected {
+const fn kube(from: u32, minor: u32, patch: u32) -> AffectedVersions {
     before([1, from, 0], [1, minor, patch])
 }
 
-const fn before(from: [u32; 3], fixed: [u32; 3]) -> Affected {
-    Affected { from: ComponentVersion(from), fixed: Some(ComponentVersion(fixed)) }
+const fn before(from: [u32; 3], fixed: [u32; 3]) -> AffectedVersions {
+    AffectedVersions { from: ComponentVersion(from), fixed: Some(ComponentVersion(fixed)) }
 }
 
-const fn without_fix(from: [u32; 3]) -> Affected {
-    Affected { from: ComponentVersion(from), fixed: None }
+const fn without_fix(from: [u32; 3]) -> AffectedVersions {
+    AffectedVersions { from: ComponentVersion(from), fixed: None }
 }
 
-use Component::{Containerd, CsiProxy, Hcsshim, KubeProxy, Kubelet, Windows};
+use DefectSeverity::{High, Low, Medium};
+use NodeComponent::{Containerd, CsiProxy, Hcsshim, KubeProxy, Kubelet, Windows};
 use Precondition::{Always, Pods, Unread};
-use Severity::{High, Low, Medium};
 
 /// The repositories of threads.
 macro_rules! thread {
@@ -546,7 +546,7 @@ mod tests {
                 "{}",
                 issue.id
             );
-            let follows = |pair: &[Affected]| pair[0].fixed.is_some_and(|fixed| fixed <= pair[1].from);
+            let follows = |pair: &[AffectedVersions]| pair[0].fixed.is_some_and(|fixed| fixed <= pair[1].from);
             assert!(issue.affected.windows(2).all(follows), "{}", issue.id);
         }
     }
@@ -594,7 +594,7 @@ mod tests {
         ];
         for (image, expected) in table {
             let expected = expected.map(|(component, version)| (component, ComponentVersion(version)));
-            assert_eq!(Component::of_image(image), expected, "{image}");
+            assert_eq!(NodeComponent::of_image(image), expected, "{image}");
         }
     }
 

@@ -9,7 +9,7 @@ use super::Minor;
 
 /// A flag and the minors that know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flag {
+pub struct KubeletFlag {
     /// The name, without the dashes.
     pub name: &'static str,
     /// The first minor that knows the flag; 1.14 stands for that minor and earlier ones.
@@ -18,54 +18,54 @@ pub struct Flag {
     pub last: Option<Minor>,
 }
 
-impl Flag {
+impl KubeletFlag {
     /// Whether a kubelet of a minor knows the flag.
     pub fn known_in(&self, minor: Minor) -> bool {
         self.first <= minor && self.last.is_none_or(|last| minor <= last)
     }
 }
 
-const fn always(name: &'static str) -> Flag {
-    Flag { name, first: Minor(14), last: None }
+const fn always(name: &'static str) -> KubeletFlag {
+    KubeletFlag { name, first: Minor(14), last: None }
 }
 
-const fn since(name: &'static str, first: u32) -> Flag {
-    Flag { name, first: Minor(first), last: None }
+const fn since(name: &'static str, first: u32) -> KubeletFlag {
+    KubeletFlag { name, first: Minor(first), last: None }
 }
 
-const fn until(name: &'static str, last: u32) -> Flag {
-    Flag { name, first: Minor(14), last: Some(Minor(last)) }
+const fn until(name: &'static str, last: u32) -> KubeletFlag {
+    KubeletFlag { name, first: Minor(14), last: Some(Minor(last)) }
 }
 
 /// The priority class of the kubelet's process.
-pub const WINDOWS_PRIORITYCLASS: Flag = since("windows-priorityclass", 20);
+pub const WINDOWS_PRIORITYCLASS: KubeletFlag = since("windows-priorityclass", 20);
 /// Runs the kubelet as a Windows service, which a graceful node shutdown needs.
-pub const WINDOWS_SERVICE: Flag = always("windows-service");
+pub const WINDOWS_SERVICE: KubeletFlag = always("windows-service");
 /// `docker` for dockershim (the default up to 1.23), `remote` for every other runtime.
-pub const CONTAINER_RUNTIME: Flag = until("container-runtime", 26);
+pub const CONTAINER_RUNTIME: KubeletFlag = until("container-runtime", 26);
 /// The endpoint of the container runtime. From 1.27 on there is a field for it, and the flag is deprecated.
-pub const CONTAINER_RUNTIME_ENDPOINT: Flag = always("container-runtime-endpoint");
+pub const CONTAINER_RUNTIME_ENDPOINT: KubeletFlag = always("container-runtime-endpoint");
 /// The taints with which a new node registers. From 1.23 on there is a field for them, and the flag is deprecated.
-pub const REGISTER_WITH_TAINTS: Flag = always("register-with-taints");
+pub const REGISTER_WITH_TAINTS: KubeletFlag = always("register-with-taints");
 /// The pause image: dockershim runs it, and image garbage collection does not remove it with any runtime.
-pub const POD_INFRA_CONTAINER_IMAGE: Flag = until("pod-infra-container-image", 34);
+pub const POD_INFRA_CONTAINER_IMAGE: KubeletFlag = until("pod-infra-container-image", 34);
 /// dockershim: the network plugin.
-pub const NETWORK_PLUGIN: Flag = until("network-plugin", 23);
+pub const NETWORK_PLUGIN: KubeletFlag = until("network-plugin", 23);
 /// dockershim: the directory of network plugins.
-pub const CNI_BIN_DIR: Flag = until("cni-bin-dir", 23);
+pub const CNI_BIN_DIR: KubeletFlag = until("cni-bin-dir", 23);
 /// dockershim: the directory of their configuration.
-pub const CNI_CONF_DIR: Flag = until("cni-conf-dir", 23);
+pub const CNI_CONF_DIR: KubeletFlag = until("cni-conf-dir", 23);
 /// dockershim: the time without progress after which a pull is cancelled.
-pub const IMAGE_PULL_PROGRESS_DEADLINE: Flag = until("image-pull-progress-deadline", 23);
+pub const IMAGE_PULL_PROGRESS_DEADLINE: KubeletFlag = until("image-pull-progress-deadline", 23);
 /// The resolver file on which the DNS settings of pods are based; empty for none.
-pub const RESOLV_CONF: Flag = always("resolv-conf");
+pub const RESOLV_CONF: KubeletFlag = always("resolv-conf");
 /// The verbosity of the log. From 1.23 on there is a field for it.
-pub const V: Flag = always("v");
+pub const V: KubeletFlag = always("v");
 /// A directory of drop-in configuration files.
-pub const CONFIG_DIR: Flag = since("config-dir", 28);
+pub const CONFIG_DIR: KubeletFlag = since("config-dir", 28);
 
 /// Every flag of this table.
-pub const FLAGS: &[Flag] = &[
+pub const FLAGS: &[KubeletFlag] = &[
     WINDOWS_PRIORITYCLASS,
     WINDOWS_SERVICE,
     CONTAINER_RUNTIME,
@@ -82,7 +82,7 @@ pub const FLAGS: &[Flag] = &[
 ];
 
 /// The flag with this name.
-pub fn flag(name: &str) -> Option<&'static Flag> {
+pub fn flag(name: &str) -> Option<&'static KubeletFlag> {
     FLAGS.iter().find(|flag| flag.name == name)
 }
 

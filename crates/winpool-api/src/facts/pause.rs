@@ -27,7 +27,7 @@ use super::{
 
 /// The publisher of a pause image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Registry {
+pub enum PausePublisher {
     /// Microsoft's rebuild, with Authenticode-signed Windows binaries.
     Microsoft,
     /// The Kubernetes project.
@@ -133,7 +133,7 @@ pub fn default_tag(minor: Minor) -> &'static str {
 /// image and cannot mount the layers of a newer image: with pause 3.10.1, images of ltsc2025 do not start with Hyper-V
 /// isolation on Windows Server 2025 (kubernetes-sigs/windows-testing pull request 557).
 pub fn choose(
-    registry: Registry,
+    registry: PausePublisher,
     minor: Minor,
     host: OsVersion,
     containerd: Option<ContainerdVersion>,
@@ -167,19 +167,19 @@ pub fn has_tag(repository: &str, tag: &str) -> bool {
 }
 
 fn listed(repository: &str, tag: &str) -> Option<&'static Entry> {
-    let all = [Registry::Microsoft, Registry::Upstream].into_iter().flat_map(entries);
+    let all = [PausePublisher::Microsoft, PausePublisher::Upstream].into_iter().flat_map(entries);
     all.into_iter().find(|entry| entry.image.repository == repository && entry.image.tag == tag)
 }
 
 /// The newest repository of a registry with this tag.
-pub fn repository_with(registry: Registry, tag: &str) -> Option<&'static str> {
+pub fn repository_with(registry: PausePublisher, tag: &str) -> Option<&'static str> {
     entries(registry).iter().rfind(|entry| entry.image.tag == tag).map(|entry| entry.image.repository)
 }
 
-const fn entries(registry: Registry) -> &'static [Entry] {
+const fn entries(registry: PausePublisher) -> &'static [Entry] {
     match registry {
-        Registry::Microsoft => MICROSOFT_TAGS,
-        Registry::Upstream => UPSTREAM_TAGS,
+        PausePublisher::Microsoft => MICROSOFT_TAGS,
+        PausePublisher::Upstream => UPSTREAM_TAGS,
     }
 }
 
@@ -247,13 +247,20 @@ mod tests {
         OsVersion { build, revision: Some(1) }
     }
 
-    fn chosen(registry: Registry, minor: u32, build: u32, containerd: Option<ContainerdVersion>) -> Option<String> {
+    fn chosen(
+        registry: PausePublisher,
+        minor: u32,
+        build: u32,
+        containerd: Option<ContainerdVersion>,
+    ) -> Option<String> {
         choose(registry, Minor(minor), host(Build(build)), containerd).map(|image| image.to_string())
     }
 
     #[test]
     fn each_minor_uses_the_tag_of_the_table_on_each_release() {
-        for (registry, table) in [(Registry::Upstream, UPSTREAM_CHOICE), (Registry::Microsoft, MICROSOFT_CHOICE)] {
+        for (registry, table) in
+            [(PausePublisher::Upstream, UPSTREAM_CHOICE), (PausePublisher::Microsoft, MICROSOFT_CHOICE)]
+        {
             let minors = table.iter().flat_map(|(minors, ..)| minors.iter().copied()).collect::<Vec<_>>();
             assert_eq!(
                 minors,
@@ -281,7 +288,7 @@ mod tests {
     fn each_supported_build_of_each_minor_has_a_pause_image_in_both_registries() {
         for minor in (support::OLDEST.0..=support::NEWEST.0).map(Minor) {
             for &build in builds_supported_by(minor).unwrap() {
-                for registry in [Registry::Microsoft, Registry::Upstream] {
+                for registry in [PausePublisher::Microsoft, PausePublisher::Upstream] {
                     assert!(choose(registry, minor, host(build), CURRENT).is_some(), "{registry:?} {minor} {build}");
                 }
             }
@@ -291,15 +298,15 @@ mod tests {
     #[test]
     fn the_repository_is_one_that_has_the_tag() {
         let table = [
-            (Registry::Microsoft, 15, 17763, "mcr.microsoft.com/k8s/core/pause:1.2.0"),
-            (Registry::Microsoft, 20, 19041, "mcr.microsoft.com/oss/kubernetes/pause:1.4.0"),
-            (Registry::Microsoft, 24, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.8"),
-            (Registry::Microsoft, 30, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
-            (Registry::Microsoft, 33, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.10"),
-            (Registry::Microsoft, 34, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
-            (Registry::Microsoft, 36, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2"),
-            (Registry::Upstream, 20, 17763, "registry.k8s.io/pause:3.4.1"),
-            (Registry::Upstream, 36, 26100, "registry.k8s.io/pause:3.10.2"),
+            (PausePublisher::Microsoft, 15, 17763, "mcr.microsoft.com/k8s/core/pause:1.2.0"),
+            (PausePublisher::Microsoft, 20, 19041, "mcr.microsoft.com/oss/kubernetes/pause:1.4.0"),
+            (PausePublisher::Microsoft, 24, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.8"),
+            (PausePublisher::Microsoft, 30, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
+            (PausePublisher::Microsoft, 33, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.10"),
+            (PausePublisher::Microsoft, 34, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
+            (PausePublisher::Microsoft, 36, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2"),
+            (PausePublisher::Upstream, 20, 17763, "registry.k8s.io/pause:3.4.1"),
+            (PausePublisher::Upstream, 36, 26100, "registry.k8s.io/pause:3.10.2"),
         ];
         for (registry, minor, build, image) in table {
             assert_eq!(chosen(registry, minor, build, CURRENT).as_deref(), Some(image));
@@ -310,17 +317,17 @@ mod tests {
     fn a_containerd_without_the_stable_abi_rule_needs_an_entry_for_the_exact_build() {
         let old = Some(ContainerdVersion::new(1, 7, 5));
         let table = [
-            (Registry::Upstream, 34, 26100, Some("registry.k8s.io/pause:3.10.2")),
-            (Registry::Microsoft, 34, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3")),
-            (Registry::Microsoft, 32, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3")),
-            (Registry::Microsoft, 36, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2")),
-            (Registry::Upstream, 30, 25398, None),
-            (Registry::Upstream, 30, 20348, Some("registry.k8s.io/pause:3.9")),
+            (PausePublisher::Upstream, 34, 26100, Some("registry.k8s.io/pause:3.10.2")),
+            (PausePublisher::Microsoft, 34, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3")),
+            (PausePublisher::Microsoft, 32, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3")),
+            (PausePublisher::Microsoft, 36, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2")),
+            (PausePublisher::Upstream, 30, 25398, None),
+            (PausePublisher::Upstream, 30, 20348, Some("registry.k8s.io/pause:3.9")),
         ];
         for (registry, minor, build, image) in table {
             assert_eq!(chosen(registry, minor, build, old).as_deref(), image, "{registry:?} 1.{minor} on {build}");
         }
-        let unknown = chosen(Registry::Upstream, 34, 25398, None);
+        let unknown = chosen(PausePublisher::Upstream, 34, 25398, None);
         assert_eq!(unknown.as_deref(), Some("registry.k8s.io/pause:3.10.1"), "an unknown runtime");
     }
 
@@ -337,7 +344,7 @@ mod tests {
         for (repository, tag, build, expected) in table {
             assert_eq!(has_build(repository, tag, Build(build)), expected, "{repository}:{tag} for {build}");
         }
-        for registry in [Registry::Microsoft, Registry::Upstream] {
+        for registry in [PausePublisher::Microsoft, PausePublisher::Upstream] {
             for minor in (support::OLDEST.0..=support::NEWEST.0).map(Minor) {
                 let image = choose(registry, minor, host(Build(26100)), CURRENT).unwrap();
                 assert_eq!(has_build(image.repository, image.tag, Build(26100)), Some(true), "{image} for {minor}");
@@ -366,7 +373,7 @@ mod tests {
 
     #[test]
     fn the_tables_are_sorted_by_tag() {
-        for registry in [Registry::Microsoft, Registry::Upstream] {
+        for registry in [PausePublisher::Microsoft, PausePublisher::Upstream] {
             let tags = entries(registry).iter().map(|entry| sort_key(entry.image.tag)).collect::<Vec<_>>();
             assert!(tags.windows(2).all(|pair| pair[0] < pair[1]), "{registry:?}");
         }

@@ -30,7 +30,7 @@ pub struct Group<'a> {
     /// The build of the nodes.
     pub build: Build,
     /// Why the nodes are one group.
-    pub origin: Origin,
+    pub origin: GroupOrigin,
     /// The nodes, by name.
     pub nodes: Vec<&'a WindowsNode>,
     /// The selector of the pool.
@@ -41,7 +41,7 @@ pub struct Group<'a> {
 
 /// Why nodes are one group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum GroupOrigin {
     /// They have the same label for their node pool.
     Label {
         /// The position of the key among the keys that are looked up.
@@ -73,7 +73,7 @@ pub fn groups<'a>(
 ) -> Vec<Group<'a>> {
     let keys: Vec<&str> =
         labels.iter().map(String::as_str).chain(NODE_POOL_LABELS.iter().map(|label| label.key)).collect();
-    let mut by_origin: BTreeMap<(Origin, Build), Vec<&WindowsNode>> = BTreeMap::new();
+    let mut by_origin: BTreeMap<(GroupOrigin, Build), Vec<&WindowsNode>> = BTreeMap::new();
     for node in unassigned {
         let Some(build) = node.build() else { continue };
         by_origin.entry((origin(node, &keys), build)).or_default().push(node);
@@ -81,15 +81,15 @@ pub fn groups<'a>(
     let names = names(by_origin.keys(), taken);
     let groups = by_origin.into_iter().zip(names).map(|(((origin, build), nodes), name)| {
         let selector = selector(&origin, build, &keys, all);
-        let divisible_by = if origin == Origin::Build { dividing_labels(&nodes) } else { Vec::new() };
+        let divisible_by = if origin == GroupOrigin::Build { dividing_labels(&nodes) } else { Vec::new() };
         Group { name, build, origin, nodes, selector, divisible_by }
     });
     groups.collect()
 }
 
-fn origin(node: &WindowsNode, keys: &[&str]) -> Origin {
+fn origin(node: &WindowsNode, keys: &[&str]) -> GroupOrigin {
     let found = keys.iter().enumerate().find_map(|(precedence, key)| Some((precedence, key, node.labels.get(*key)?)));
-    found.map_or(Origin::Build, |(precedence, key, value)| Origin::Label {
+    found.map_or(GroupOrigin::Build, |(precedence, key, value)| GroupOrigin::Label {
         precedence,
         key: (*key).to_owned(),
         value: value.clone(),
@@ -97,11 +97,11 @@ fn origin(node: &WindowsNode, keys: &[&str]) -> Origin {
 }
 
 /// The selector of the nodes of an origin and a build, among all nodes.
-fn selector(origin: &Origin, build: Build, keys: &[&str], all: &[&WindowsNode]) -> LabelSelector {
+fn selector(origin: &GroupOrigin, build: Build, keys: &[&str], all: &[&WindowsNode]) -> LabelSelector {
     let of_build = || (label::WINDOWS_BUILD.to_owned(), build.to_string());
     let (base, preceding) = match origin {
-        Origin::Label { precedence, key, value } => ((key.clone(), value.clone()), &keys[..*precedence]),
-        Origin::Build => (of_build(), keys),
+        GroupOrigin::Label { precedence, key, value } => ((key.clone(), value.clone()), &keys[..*precedence]),
+        GroupOrigin::Build => (of_build(), keys),
     };
     let mut selector = LabelSelector { match_labels: BTreeMap::from([base]), match_expressions: Vec::new() };
     let matched: Vec<_> = all.iter().filter(|node| selector.matches(&node.labels)).collect();
@@ -120,8 +120,8 @@ fn selector(origin: &Origin, build: Build, keys: &[&str], all: &[&WindowsNode]) 
 
 /// The names of the pools of origins and builds. A name that is not unique gets a hash, so that it does not depend on the
 /// number of the other pools.
-fn names<'g>(groups: impl Iterator<Item = &'g (Origin, Build)> + Clone, taken: &BTreeSet<&str>) -> Vec<String> {
-    let mut builds: BTreeMap<&Origin, usize> = BTreeMap::new();
+fn names<'g>(groups: impl Iterator<Item = &'g (GroupOrigin, Build)> + Clone, taken: &BTreeSet<&str>) -> Vec<String> {
+    let mut builds: BTreeMap<&GroupOrigin, usize> = BTreeMap::new();
     groups.clone().for_each(|(origin, _)| *builds.entry(origin).or_default() += 1);
     let plain: Vec<String> =
         groups.clone().map(|(origin, build)| plain_name(origin, *build, builds[origin] > 1)).collect();
@@ -130,17 +130,18 @@ fn names<'g>(groups: impl Iterator<Item = &'g (Origin, Build)> + Clone, taken: &
             && !taken.contains(name.as_str())
             && name.len() <= LONGEST_NAME
     };
-    let name =
-        |(name, group): (&String, &(Origin, Build))| if is_unique(name) { name.clone() } else { hashed(name, group) };
+    let name = |(name, group): (&String, &(GroupOrigin, Build))| {
+        if is_unique(name) { name.clone() } else { hashed(name, group) }
+    };
     plain.iter().zip(groups).map(name).collect()
 }
 
-fn plain_name(origin: &Origin, build: Build, has_several_builds: bool) -> String {
+fn plain_name(origin: &GroupOrigin, build: Build, has_several_builds: bool) -> String {
     let version = version_name(build);
     let version = version.rsplit('.').next().unwrap_or_default().to_lowercase();
     let of_label = match origin {
-        Origin::Label { value, .. } => dns_label(value),
-        Origin::Build => String::new(),
+        GroupOrigin::Label { value, .. } => dns_label(value),
+        GroupOrigin::Build => String::new(),
     };
     match of_label.as_str() {
         "" => format!("windows-{version}"),
@@ -155,10 +156,10 @@ fn dns_label(value: &str) -> String {
     name.trim_matches('-').to_owned()
 }
 
-fn hashed(name: &str, (origin, build): &(Origin, Build)) -> String {
+fn hashed(name: &str, (origin, build): &(GroupOrigin, Build)) -> String {
     let identity = match origin {
-        Origin::Label { key, value, .. } => format!("{key}={value}"),
-        Origin::Build => String::new(),
+        GroupOrigin::Label { key, value, .. } => format!("{key}={value}"),
+        GroupOrigin::Build => String::new(),
     };
     let digest = Sha256::digest(format!("{identity}@{build}"));
     let hash = hex(&digest);

@@ -7,7 +7,7 @@ use winpool_api::{DeletionPolicy, LabelSelector, Mode, ProfileRef, Taint, Window
 use super::{
     changes::AdoptionChanges,
     classes::{AdoptedClass, OmittedClass},
-    groups::{Group, Origin, version_name},
+    groups::{Group, GroupOrigin, version_name},
     profile::AdoptedProfile,
     taints::{GroupTaints, TaintUse},
 };
@@ -22,7 +22,7 @@ pub struct AdoptedPool {
     /// The names of the nodes.
     pub nodes: Vec<String>,
     /// Why these nodes are one pool.
-    pub origin: Origin,
+    pub origin: GroupOrigin,
     /// Other labels by which the nodes could be divided.
     pub divisible_by: Vec<String>,
     /// The selector of the nodes.

@@ -7,12 +7,12 @@ use winpool_api::facts::{
     version_compatibility::{self, Isolation, VersionCompatibility, revision_is_newer},
 };
 
-use super::{Content, Reference, tag};
+use super::{ImagePlatforms, Reference, tag};
 use crate::{ForeignText, text::some_of};
 
 /// The node that runs a container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Host {
+pub struct HostNode {
     /// The Windows version.
     pub os: OsVersion,
     /// The processor architecture, such as `amd64`.
@@ -45,7 +45,7 @@ pub enum RuntimeReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The platforms of the image.
-    Found(Content),
+    Found(ImagePlatforms),
     /// The error.
     Failed(ForeignText),
 }
@@ -106,7 +106,7 @@ pub enum Incompatibility {
 impl ImageEvidence<'_> {
     /// Whether the image runs on a host, by the most reliable evidence. A HostProcess container uses the files of the
     /// host, so its image can be for any version of Windows.
-    pub fn compatibility(self, host: &Host, isolation: Isolation, host_process: bool) -> Compatibility {
+    pub fn compatibility(self, host: &HostNode, isolation: Isolation, host_process: bool) -> Compatibility {
         match self.report {
             Some(RuntimeReport::Started) => return Compatibility::Compatible(EvidenceSource::Runtime),
             Some(RuntimeReport::Incompatible(error)) => {
@@ -135,7 +135,7 @@ impl ImageEvidence<'_> {
 
     /// The Windows version of the entry that the host selects, if its revision is later than that of the host, so that
     /// the container may fail to start. `None` if the runtime reported anything.
-    pub fn newer_revision(self, host: &Host, isolation: Isolation, host_process: bool) -> Option<OsVersion> {
+    pub fn newer_revision(self, host: &HostNode, isolation: Isolation, host_process: bool) -> Option<OsVersion> {
         let (None, Some(Lookup::Found(content))) = (self.report, self.lookup) else { return None };
         let entries = content.windows().filter(|entry| entry.architecture == host.architecture);
         let versions = entries.filter_map(|entry| entry.os_version).filter(|os| os.build == host.os.build);
@@ -146,8 +146,8 @@ impl ImageEvidence<'_> {
 }
 
 fn content_incompatibility(
-    content: &Content,
-    host: &Host,
+    content: &ImagePlatforms,
+    host: &HostNode,
     isolation: Isolation,
     host_process: bool,
 ) -> Option<Incompatibility> {
@@ -166,7 +166,7 @@ fn content_incompatibility(
         .min_by_key(|incompatibility| incompatibility.image().map(|image| image.build.0.abs_diff(host.os.build.0)))
 }
 
-fn version_incompatibility(image: OsVersion, host: &Host, isolation: Isolation) -> Option<Incompatibility> {
+fn version_incompatibility(image: OsVersion, host: &HostNode, isolation: Isolation) -> Option<Incompatibility> {
     match version_compatibility::check(host.os, Some(image), isolation, host.containerd) {
         VersionCompatibility::Compatible => None,
         VersionCompatibility::BuildDiffers { oldest, newest } => {
@@ -231,24 +231,31 @@ mod tests {
     use winpool_api::facts::version_compatibility::UtilityVm;
 
     use super::*;
-    use crate::image::Platform;
+    use crate::image::ImagePlatform;
 
     const CURRENT: ContainerdVersion = ContainerdVersion::new(2, 3, 4);
     const BEFORE_STABLE_ABI: ContainerdVersion = ContainerdVersion::new(1, 7, 5);
 
-    fn host(os: &str, containerd: ContainerdVersion) -> Host {
-        Host { os: os.parse().unwrap(), architecture: "amd64".into(), containerd: Some(containerd) }
+    fn host(os: &str, containerd: ContainerdVersion) -> HostNode {
+        HostNode { os: os.parse().unwrap(), architecture: "amd64".into(), containerd: Some(containerd) }
     }
 
-    fn platform(os: &str, os_version: &str) -> Platform {
-        Platform { os: os.into(), architecture: "amd64".into(), os_version: os_version.parse().ok() }
+    fn platform(os: &str, os_version: &str) -> ImagePlatform {
+        ImagePlatform { os: os.into(), architecture: "amd64".into(), os_version: os_version.parse().ok() }
     }
 
     fn found(platforms: &[(&str, &str)]) -> Lookup {
-        Lookup::Found(Content { platforms: platforms.iter().map(|(os, version)| platform(os, version)).collect() })
+        Lookup::Found(ImagePlatforms {
+            platforms: platforms.iter().map(|(os, version)| platform(os, version)).collect(),
+        })
     }
 
-    fn by_registry(platforms: &[(&str, &str)], host: &Host, isolation: Isolation, host_process: bool) -> Compatibility {
+    fn by_registry(
+        platforms: &[(&str, &str)],
+        host: &HostNode,
+        isolation: Isolation,
+        host_process: bool,
+    ) -> Compatibility {
         let (lookup, reference) = (found(platforms), "example.com/app:1".parse().unwrap());
         let evidence = ImageEvidence { report: None, lookup: Some(&lookup), reference: &reference };
         evidence.compatibility(host, isolation, host_process)
@@ -367,7 +374,8 @@ mod tests {
 
     #[test]
     fn messages_name_the_required_revision_and_containerd() {
-        let message = |host: &Host, image| match by_registry(&[("windows", image)], host, Isolation::Process, false) {
+        let message = |host: &HostNode, image| match by_registry(&[("windows", image)], host, Isolation::Process, false)
+        {
             Compatibility::Incompatible(_, incompatibility) => incompatibility.to_string(),
             other => format!("{other:?}"),
         };

@@ -8,14 +8,14 @@ use crate::ForeignText;
 
 /// The platforms for which an image has an entry; a single manifest has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct ImagePlatforms {
     /// The entries, without attestations and other artifacts that are not images.
-    pub platforms: Vec<Platform>,
+    pub platforms: Vec<ImagePlatform>,
 }
 
 /// The platform of one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Platform {
+pub struct ImagePlatform {
     /// The operating system, such as `windows`.
     pub os: String,
     /// The processor architecture, such as `amd64`.
@@ -24,26 +24,26 @@ pub struct Platform {
     pub os_version: Option<OsVersion>,
 }
 
-impl Content {
+impl ImagePlatforms {
     /// The entries for Windows.
-    pub fn windows(&self) -> impl Iterator<Item = &Platform> {
+    pub fn windows(&self) -> impl Iterator<Item = &ImagePlatform> {
         self.platforms.iter().filter(|platform| platform.os == "windows")
     }
 
     /// The platforms, without versions.
     pub fn systems(&self) -> BTreeSet<ForeignText> {
-        self.platforms.iter().map(Platform::system).collect()
+        self.platforms.iter().map(ImagePlatform::system).collect()
     }
 }
 
-impl Platform {
+impl ImagePlatform {
     /// The operating system and the architecture.
     fn system(&self) -> ForeignText {
         format!("{}/{}", self.os, self.architecture).into()
     }
 }
 
-impl fmt::Display for Platform {
+impl fmt::Display for ImagePlatform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.system())?;
         self.os_version.map_or(Ok(()), |version| write!(f, " {version}"))

@@ -34,7 +34,7 @@ fn with(features: &[PodFeature]) -> PoolWorkloads {
 }
 
 fn with_component(image: &str) -> PoolWorkloads {
-    PoolWorkloads { components: BTreeSet::from([Component::of_image(image).unwrap()]), ..PoolWorkloads::default() }
+    PoolWorkloads { components: BTreeSet::from([NodeComponent::of_image(image).unwrap()]), ..PoolWorkloads::default() }
 }
 
 fn answer(id: &str, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> String {
@@ -103,7 +103,7 @@ fn the_newest_patches_of_supported_versions_have_nothing_to_report() {
             let node = node("win-1", kubelet, runtime, kernel);
             let proxy = format!("kube-proxy:{kubelet}");
             let pods = PoolWorkloads { components: with_component(&proxy).components, ..with(&common) };
-            let reported: Vec<_> = check([&node], Some(&pods)).into_iter().filter(Finding::is_reported).collect();
+            let reported: Vec<_> = check([&node], Some(&pods)).into_iter().filter(FoundIssue::is_reported).collect();
             assert_eq!(reported, [], "{kubelet} {runtime} {kernel}");
         }
     }
@@ -169,8 +169,8 @@ fn the_components_of_pods_are_those_of_their_containers() {
     let pod = |image: &str| -> Value {
         json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"containers": [{"name": "c", "image": image}]}})
     };
-    let table: [(_, &[(Component, ComponentVersion)]); 2] = [
-        ("registry.example/kube-proxy:v1.35.1", &[(Component::KubeProxy, ComponentVersion([1, 35, 1]))]),
+    let table: [(_, &[(NodeComponent, ComponentVersion)]); 2] = [
+        ("registry.example/kube-proxy:v1.35.1", &[(NodeComponent::KubeProxy, ComponentVersion([1, 35, 1]))]),
         ("registry.example/web:v1.35.1", &[]),
     ];
     for (image, expected) in table {

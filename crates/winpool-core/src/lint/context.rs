@@ -22,7 +22,7 @@ use super::{
     workload::{PodSpec, group},
 };
 use crate::{
-    image::{Host, Lookup, Reference},
+    image::{HostNode, Lookup, Reference},
     release_labels,
     workload::{
         SchedulingState, System, Template,
@@ -79,7 +79,7 @@ pub struct WindowsWorkload {
     /// The number of its pods.
     pub replicas: u64,
     /// The oldest host that its pods can be scheduled to, if it is known.
-    pub host: Option<Host>,
+    pub host: Option<HostNode>,
 }
 
 /// The nodes that the pods of a template can be scheduled to.
@@ -337,7 +337,11 @@ fn any_windows_nodes() -> PoolState {
         individual: Arc::default(),
         taints: taints.clone(),
         withheld: Vec::new(),
-        host: Host { os: OsVersion { build, revision: None }, architecture: ARCHITECTURE.to_owned(), containerd: None },
+        host: HostNode {
+            os: OsVersion { build, revision: None },
+            architecture: ARCHITECTURE.to_owned(),
+            containerd: None,
+        },
         handlers: None,
     };
     PoolState {

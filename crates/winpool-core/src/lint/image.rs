@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{
     ForeignText,
-    image::{Compatibility, Content, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, Reference, tag},
+    image::{
+        Compatibility, EvidenceSource, HostNode, ImageEvidence, ImagePlatforms, Incompatibility, Lookup, Reference, tag,
+    },
     json_path::CONTAINERS,
     workload::{Container, System, Template, check::image_issue},
 };
@@ -168,7 +170,7 @@ fn incompatible(image: &Image<'_>, placement: &PodPlacement<'_>, context: &LintC
 fn incompatible_with(
     image: &Image<'_>,
     pool: &str,
-    host: &Host,
+    host: &HostNode,
     placement: &PodPlacement<'_>,
     context: &LintContext<'_>,
 ) -> Option<Finding> {
@@ -211,7 +213,7 @@ fn system(image: &Image<'_>) -> Option<System> {
     }
 }
 
-fn content_system(content: &Content) -> Option<System> {
+fn content_system(content: &ImagePlatforms) -> Option<System> {
     let windows = content.windows().next().is_some();
     let linux = content.platforms.iter().any(|platform| platform.os == "linux");
     match (windows, linux) {

@@ -7,7 +7,7 @@ use winpool_api::facts::{
 };
 
 use super::{Code, Finding, LintContext};
-use crate::image::Host;
+use crate::image::HostNode;
 
 pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let (metadata, spec) = (&object["metadata"], &object["spec"]);
@@ -41,7 +41,7 @@ fn needs_dsr(code: Code, path: &str, context: &LintContext<'_>) -> Finding {
     Finding::new(code, path, format!("Direct Server Return is off by default in Kubernetes {minor}{gate}"))
 }
 
-fn session_affinity(spec: &Value, hosts: &[&Host]) -> Vec<Finding> {
+fn session_affinity(spec: &Value, hosts: &[&HostNode]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if spec["sessionAffinity"] != "ClientIP" {
         return findings;
@@ -57,8 +57,8 @@ fn session_affinity(spec: &Value, hosts: &[&Host]) -> Vec<Finding> {
     findings
 }
 
-fn endpoints(count: u64, hosts: &[&Host]) -> Option<Finding> {
-    let limit = |host: &&Host| (max_endpoints(host.os), Some(host.os));
+fn endpoints(count: u64, hosts: &[&HostNode]) -> Option<Finding> {
+    let limit = |host: &&HostNode| (max_endpoints(host.os), Some(host.os));
     let (limit, host): (u64, Option<OsVersion>) = hosts.iter().map(limit).min().unwrap_or((MAX_ENDPOINTS, None));
     let version = host.map(|host| format!(" {host}")).unwrap_or_default();
     let problem = format!("the Service has {count} endpoints, and Windows{version} supports at most {limit}");

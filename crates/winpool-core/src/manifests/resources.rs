@@ -28,7 +28,7 @@ const API_VERSION: &str = "winpool.dev/v1alpha1";
 
 /// Pools and profiles with their locations.
 #[derive(Debug, Default)]
-pub struct Resources {
+pub struct ManifestSet {
     /// The pools, by name.
     pub pools: BTreeMap<String, (Arc<Pool>, Location)>,
     /// The profiles, by name.
@@ -37,7 +37,7 @@ pub struct Resources {
     pub other_kinds: BTreeSet<String>,
 }
 
-impl Resources {
+impl ManifestSet {
     /// The pools and profiles among manifests.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn pools_are_read_with_defaults_and_other_kinds_are_skipped() {
-        let resources = Resources::new(manifests(&format!("{POOL}---\nkind: Deployment\n"))).unwrap();
+        let resources = ManifestSet::new(manifests(&format!("{POOL}---\nkind: Deployment\n"))).unwrap();
         let (pool, location) = &resources.pools["web"];
         assert_eq!(pool.spec.as_ref().unwrap().taints[0].key, "os");
         assert_eq!(location.start(), "pool.yaml:1");
@@ -257,7 +257,7 @@ spec:
   fallback: true
 paused: true
 ";
-        let problems = Resources::new(manifests(text)).unwrap_err();
+        let problems = ManifestSet::new(manifests(text)).unwrap_err();
         insta::assert_snapshot!(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), @r#"
         pool.yaml:3: metadata.name: "Web" is not the name of an object: write lower-case letters, digits, '-' and '.', such as web-2022
         pool.yaml:5: spec.windowsVersion: must be a string, not 1809: write "1809" in quotes
@@ -313,7 +313,7 @@ apiVersion: winpool.dev/v1alpha1
 kind: WindowsNodePool
 metadata: {name: last}
 ";
-        let problems = Resources::new(manifests(text)).unwrap_err();
+        let problems = ManifestSet::new(manifests(text)).unwrap_err();
         insta::assert_snapshot!(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), @r#"
         pool.yaml:3: metadata.labels.team: must be a string, not 5: write "5" in quotes
         pool.yaml:3: metadata.name: must be a string, not 2022: write "2022" in quotes

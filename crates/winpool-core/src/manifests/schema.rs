@@ -28,7 +28,7 @@ pub struct Schema {
     #[serde(rename = "enum")]
     pub allowed: Vec<String>,
     /// The pattern of a string.
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<SchemaPattern>,
     /// The least number.
     pub minimum: Option<f64>,
     /// The greatest number.
@@ -119,9 +119,9 @@ pub enum ValueType {
 
 /// A pattern as an API server evaluates it: with ASCII classes, and not anchored.
 #[derive(Debug)]
-pub struct Pattern(Regex);
+pub struct SchemaPattern(Regex);
 
-impl Pattern {
+impl SchemaPattern {
     /// Whether a text matches.
     pub fn matches(&self, text: &str) -> bool {
         self.0.is_match(text.as_bytes())
@@ -133,7 +133,7 @@ impl Pattern {
     }
 }
 
-impl<'de> Deserialize<'de> for Pattern {
+impl<'de> Deserialize<'de> for SchemaPattern {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         RegexBuilder::new(&text).unicode(false).build().map(Self).map_err(D::Error::custom)

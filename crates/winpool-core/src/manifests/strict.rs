@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn every_pattern_has_a_description() {
         fn patterns<'a>(schema: &'a Schema, found: &mut Vec<&'a str>) {
-            found.extend(schema.pattern.iter().map(schema::Pattern::as_str));
+            found.extend(schema.pattern.iter().map(schema::SchemaPattern::as_str));
             let inner = schema
                 .properties
                 .values()

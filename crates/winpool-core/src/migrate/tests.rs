@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    image::{Content, Lookup, Platform},
+    image::{ImagePlatform, ImagePlatforms, Lookup},
     workload::Shared,
 };
 
@@ -18,7 +18,7 @@ struct Registry;
 
 impl ImageLookups for Registry {
     fn get(&self, image: &str) -> Option<Arc<Lookup>> {
-        let platform = |os: &str, version: Option<&str>| Platform {
+        let platform = |os: &str, version: Option<&str>| ImagePlatform {
             os: os.to_owned(),
             architecture: "amd64".to_owned(),
             os_version: version.map(|version| version.parse().unwrap()),
@@ -34,7 +34,7 @@ impl ImageLookups for Registry {
             MISSING => return Some(Arc::new(Lookup::Failed("manifest unknown".into()))),
             _ => return None,
         };
-        Some(Arc::new(Lookup::Found(Content { platforms })))
+        Some(Arc::new(Lookup::Found(ImagePlatforms { platforms })))
     }
 }
 

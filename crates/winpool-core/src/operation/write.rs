@@ -19,7 +19,7 @@ use crate::{
 
 /// An object that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct WriteTarget {
     /// Its kind, in the version of the request.
     pub kind: Kind,
     /// Its namespace; `None` if it has none, or that of the operator.
@@ -97,7 +97,7 @@ named_enum! {
 pub struct Write {
     /// What it is for.
     pub action: Action,
-    pub object: Object,
+    pub object: WriteTarget,
     /// The request.
     pub verb: Verb,
     /// The `resourceVersion` that it was planned from. The writer sends it, or the version that an earlier write of the same
@@ -123,7 +123,7 @@ pub enum Body {
     Node(Arc<NodeEdit>, Arc<Ownership>),
 }
 
-impl Object {
+impl WriteTarget {
     /// The object of a kind with this name.
     pub fn new(kind: Kind, name: &str) -> Self {
         Self { kind, namespace: None, name: name.to_owned(), uid: None }
@@ -148,7 +148,7 @@ impl Object {
     }
 }
 
-impl fmt::Display for Object {
+impl fmt::Display for WriteTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.key())
     }
@@ -156,18 +156,18 @@ impl fmt::Display for Object {
 
 impl Write {
     /// A write without a description.
-    pub fn new(action: Action, verb: Verb, object: Object, body: Value) -> Self {
+    pub fn new(action: Action, verb: Verb, object: WriteTarget, body: Value) -> Self {
         let (planned_from, change, fields, needs) = (None, None, Vec::new(), Vec::new());
         Self { action, object, verb, planned_from, body: Body::Value(body), change, fields, needs }
     }
 
     /// Creates an object.
-    pub fn create(action: Action, object: Object, body: Value) -> Self {
+    pub fn create(action: Action, object: WriteTarget, body: Value) -> Self {
         Self { change: Some("create".to_owned()), ..Self::new(action, Verb::Create, object, body) }
     }
 
     /// Applies an object to its observed version; `None` creates it.
-    pub fn apply(action: Action, object: Object, version: Option<&str>, body: Value, change: String) -> Self {
+    pub fn apply(action: Action, object: WriteTarget, version: Option<&str>, body: Value, change: String) -> Self {
         // An apply that is late would change an object that another leader has created.
         let verb = if version.is_some() { Verb::Apply } else { Verb::Create };
         let (planned_from, change) = (version.map(str::to_owned), Some(change));
@@ -175,17 +175,17 @@ impl Write {
     }
 
     /// Sends a merge patch for a version of an object.
-    pub fn merge(action: Action, object: Object, version: &str, body: Value) -> Self {
+    pub fn merge(action: Action, object: WriteTarget, version: &str, body: Value) -> Self {
         Self { planned_from: Some(version.to_owned()), ..Self::new(action, Verb::Merge, object, body) }
     }
 
     /// Deletes an object.
-    pub fn delete(action: Action, object: Object) -> Self {
+    pub fn delete(action: Action, object: WriteTarget) -> Self {
         Self { change: Some("delete".to_owned()), ..Self::new(action, Verb::Delete, object, Value::Null) }
     }
 
     /// Applies the status of a version of a custom resource of winpool.
-    pub fn status(action: Action, object: Object, version: &str, status: &impl Serialize) -> Self {
+    pub fn status(action: Action, object: WriteTarget, version: &str, status: &impl Serialize) -> Self {
         let body = json!({
             "apiVersion": object.kind.api_version(),
             "kind": object.kind.name,
@@ -197,17 +197,22 @@ impl Write {
 
     /// Sets the finalizers of a pool.
     pub fn finalizers(action: Action, pool: &str, version: &str, finalizers: &[String]) -> Self {
-        Self::merge(action, Object::new(Kind::POOL, pool), version, json!({"metadata": {"finalizers": finalizers}}))
+        Self::merge(
+            action,
+            WriteTarget::new(Kind::POOL, pool),
+            version,
+            json!({"metadata": {"finalizers": finalizers}}),
+        )
     }
 
     /// Deletes the ConfigMap of a configuration.
     pub fn delete_config_map(name: &str, uid: &str) -> Self {
-        Self::delete(Action::DeleteConfigMap, Object::new(Kind::CONFIG_MAP, name).with_uid(uid))
+        Self::delete(Action::DeleteConfigMap, WriteTarget::new(Kind::CONFIG_MAP, name).with_uid(uid))
     }
 
     /// Changes a node.
     pub fn edit_node(node: &WindowsNode, edit: Arc<NodeEdit>, ownership: Arc<Ownership>) -> Self {
-        let object = Object::new(Kind::NODE, &node.name).with_uid(&node.uid);
+        let object = WriteTarget::new(Kind::NODE, &node.name).with_uid(&node.uid);
         let write = Self::merge(Action::PatchNode, object, &node.resource_version, Value::Null);
         Self { needs: edit.needs(), body: Body::Node(edit, ownership), ..write }
     }
@@ -220,7 +225,7 @@ impl Write {
             (None, 1) => format!("assign {config} ({})", disruption.name()),
             (None, attempt) => format!("assign {config} ({}), attempt {attempt}", disruption.name()),
         };
-        let object = Object::new(Kind::NODE_CONFIG, node);
+        let object = WriteTarget::new(Kind::NODE_CONFIG, node);
         let body = json!({
             "apiVersion": object.kind.api_version(), "kind": object.kind.name, "metadata": {"name": node}, "spec": spec,
         });
@@ -247,7 +252,7 @@ impl Write {
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": uid}},
         });
-        let object = Object::namespaced(Kind::POD, namespace, name).with_uid(uid);
+        let object = WriteTarget::namespaced(Kind::POD, namespace, name).with_uid(uid);
         Self { change: Some("evict".to_owned()), ..Self::new(Action::EvictPod, Verb::Evict, object, body) }
     }
 
@@ -326,5 +331,5 @@ fn cordon_patch(action: Action, node: &WindowsNode, cordon: Option<&Cordon>) -> 
         "metadata": {"annotations": {annotation::CORDONED: record}},
         "spec": {"unschedulable": cordon.map(|_| true)},
     });
-    Write::merge(action, Object::new(Kind::NODE, &node.name), &node.resource_version, body)
+    Write::merge(action, WriteTarget::new(Kind::NODE, &node.name), &node.resource_version, body)
 }

@@ -17,7 +17,7 @@ pub struct PoolChange<'a> {
 }
 
 /// The observed objects, after the change.
-pub struct Observed<'a> {
+pub struct ObservedObjects<'a> {
     pub pools: &'a Objects<Pool>,
     pub nodes: &'a Objects<WindowsNode>,
     /// All RuntimeClasses.
@@ -30,7 +30,7 @@ impl<'a> PoolChange<'a> {
     /// The other pools that the change affects: those that share nodes with the pool if its membership changes, those
     /// that share a RuntimeClass with it if the desired classes change, and those that replace its taints, or the reverse.
     /// Its status affects no other pool.
-    pub fn affected_pools(self, observed: &Observed<'_>) -> BTreeSet<String> {
+    pub fn affected_pools(self, observed: &ObservedObjects<'_>) -> BTreeSet<String> {
         let mut affected = BTreeSet::new();
         if self.membership_differs() {
             affected.extend(self.sharing_nodes(observed));
@@ -63,7 +63,7 @@ impl<'a> PoolChange<'a> {
     }
 
     /// The pools that have, select or would take a node that this pool has, selects or would take, before or after.
-    fn sharing_nodes(self, observed: &Observed<'_>) -> BTreeSet<String> {
+    fn sharing_nodes(self, observed: &ObservedObjects<'_>) -> BTreeSet<String> {
         let assigners = [self.before, self.after].map(|state| {
             let mut pools = observed.pools.clone();
             match state {
@@ -94,7 +94,7 @@ impl<'a> PoolChange<'a> {
     }
 
     /// The pools that replace a taint of this pool, or whose taints it replaces, before or after.
-    fn replacing(&self, observed: &Observed<'_>) -> BTreeSet<String> {
+    fn replacing(&self, observed: &ObservedObjects<'_>) -> BTreeSet<String> {
         let specs: Vec<&Spec> = self.states().filter_map(|pool| pool.spec.as_ref().ok()).collect();
         let is_related = |own: &Spec, other: &Spec| replaced(own, other).or_else(|| replaced(other, own)).is_some();
         let is_replacing =
@@ -103,7 +103,7 @@ impl<'a> PoolChange<'a> {
     }
 
     /// The pools that name a class that this pool names or named, and those for which such a class was created.
-    fn sharing_classes(self, observed: &Observed<'_>) -> BTreeSet<String> {
+    fn sharing_classes(self, observed: &ObservedObjects<'_>) -> BTreeSet<String> {
         let names: BTreeSet<&str> = self.states().flat_map(class_names).collect();
         let named = observed.pools.values().filter(|pool| class_names(pool).any(|name| names.contains(name)));
         let classes = names.iter().filter_map(|name| observed.runtime_classes.get(name));
@@ -189,7 +189,7 @@ mod tests {
         ];
         let class = json!({"metadata": {"name": "web", "labels": {"winpool.dev/pool": "edge"}}, "handler": "h"});
         let class: k8s_openapi::api::node::v1::RuntimeClass = serde_json::from_value(class).unwrap();
-        let observed = Observed {
+        let observed = ObservedObjects {
             pools: &pools.collect(),
             nodes: &nodes.into_iter().collect(),
             runtime_classes: &[RuntimeClassView::from(class)].into_iter().collect(),

@@ -10,7 +10,7 @@ use winpool_api::{WindowsNodeConfigSpec, facts::Minor};
 use super::{
     ConfigMapView, Pool, Snapshot, Spec,
     configs::variant,
-    renderings::{self, Inputs},
+    renderings::{self, RenderingInputs},
 };
 use crate::{
     node::{Resources, WindowsNode},
@@ -25,7 +25,7 @@ pub struct NodeConfigs<'a> {
     snapshot: &'a Snapshot,
     pool: &'a Pool,
     reserves: Option<Reserves>,
-    inputs: Option<Inputs>,
+    inputs: Option<RenderingInputs>,
     /// The assigned ConfigMaps by name and variant, if they were rendered from what the profile still is.
     rendered: HashMap<(&'a str, Variant), Option<&'a ConfigMapView>>,
     states: HashMap<(Option<&'a str>, Minor, Resources, Resources), ConfigState>,
@@ -36,8 +36,10 @@ impl<'a> NodeConfigs<'a> {
     pub fn new(snapshot: &'a Snapshot, pool: &'a Pool, spec: &Spec) -> Self {
         let view = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name));
         let profile = view.and_then(|view| view.profile.as_ref().ok());
-        let (reserves, inputs) =
-            (profile.map(|profile| Reserves::from(&profile.kubelet)), view.and_then(|view| Inputs::of(spec, view)));
+        let (reserves, inputs) = (
+            profile.map(|profile| Reserves::from(&profile.kubelet)),
+            view.and_then(|view| RenderingInputs::of(spec, view)),
+        );
         Self { snapshot, pool, reserves, inputs, rendered: HashMap::new(), states: HashMap::new() }
     }
 

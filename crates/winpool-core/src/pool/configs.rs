@@ -14,18 +14,18 @@ use winpool_api::{
 
 use super::{
     ConfigMapView, NodeConfigView, Pool, Snapshot, Spec,
-    renderings::{self, HeldRendering, Inputs},
+    renderings::{self, HeldRendering, RenderingInputs},
     snapshot::config_name,
 };
 use crate::{
     Problem,
     kind::Kind,
     node::WindowsNode,
-    operation::{Action, Object, Write},
+    operation::{Action, Write, WriteTarget},
     profile::Profile,
     render::{
         self, Configuration, Variant,
-        settings::{self, Settings},
+        settings::{self, FileSettings},
     },
     revert::FieldWrite,
 };
@@ -119,7 +119,7 @@ impl ExpectedNode {
 pub struct RenderedConfig {
     pub configuration: Configuration,
     /// The settings in its files.
-    pub settings: Settings,
+    pub settings: FileSettings,
     pub digest: String,
     /// The digests of the inputs of the variants.
     pub rendered_from: BTreeSet<String>,
@@ -224,7 +224,7 @@ pub fn plan(
         variants.extend(expected_nodes.iter().filter_map(|node| node.variant(spec.build)));
     }
     let mut plan = ConfigPlan { state: Rendering::Rendered(Vec::new()), ..ConfigPlan::default() };
-    let inputs = Inputs::of(spec, view);
+    let inputs = RenderingInputs::of(spec, view);
     for variant in variants {
         plan.add(&pool.name, spec, (profile, inputs.as_ref()), variant);
     }
@@ -237,7 +237,13 @@ pub fn plan(
 }
 
 impl ConfigPlan {
-    fn add(&mut self, pool: &str, spec: &Spec, (profile, inputs): (&Profile, Option<&Inputs>), variant: Variant) {
+    fn add(
+        &mut self,
+        pool: &str,
+        spec: &Spec,
+        (profile, inputs): (&Profile, Option<&RenderingInputs>),
+        variant: Variant,
+    ) {
         let configuration = match render::render(&spec.taints, profile, &variant) {
             Ok(configuration) => configuration,
             Err(problems) => {
@@ -284,7 +290,7 @@ impl ConfigPlan {
         &self,
         snapshot: &Snapshot,
         pool: &Pool,
-        inputs: Option<&Inputs>,
+        inputs: Option<&RenderingInputs>,
         members: &[&WindowsNode],
     ) -> BTreeMap<String, BTreeSet<Variant>> {
         let mut kept: BTreeMap<String, BTreeSet<Variant>> = BTreeMap::new();
@@ -366,14 +372,14 @@ fn create(namespace: &str, pool: &str, name: &str, config: &RenderedConfig) -> W
         body["metadata"]["annotations"] = json!({annotation::RENDERED_FROM: list(&config.rendered_from)});
     }
     let fields = vec![FieldWrite::existence(true)];
-    Write { fields, ..Write::create(Action::CreateConfigMap, Object::new(Kind::CONFIG_MAP, name), body) }
+    Write { fields, ..Write::create(Action::CreateConfigMap, WriteTarget::new(Kind::CONFIG_MAP, name), body) }
 }
 
 /// Records what a ConfigMap is rendered from.
 fn record(map: &ConfigMapView, rendered_from: &BTreeSet<String>) -> Write {
     let list = list(rendered_from);
     let body = json!({"metadata": {"annotations": {annotation::RENDERED_FROM: list}}});
-    let object = Object::new(Kind::CONFIG_MAP, &map.name).with_uid(&map.uid);
+    let object = WriteTarget::new(Kind::CONFIG_MAP, &map.name).with_uid(&map.uid);
     let write = Write::merge(Action::RecordRendering, object, &map.resource_version, body);
     Write { fields: vec![FieldWrite::annotation(annotation::RENDERED_FROM, list)], ..write }
 }

@@ -15,15 +15,15 @@ use super::{
     configs::ConfigPlan,
     member::Member,
     rollout::{
-        self, Action, Assigned, Cordoned, Desired, NodeFailure, PodsToEvict, RolloutNode, RolloutPlan, RolloutRules,
-        differing_files, disruption_of,
+        self, Assigned, Cordoned, Desired, NodeFailure, PodsToEvict, RolloutAction, RolloutNode, RolloutPlan,
+        RolloutRules, differing_files, disruption_of,
     },
 };
 use crate::{
     kubernetes::whole_second,
     node::{Cordon, WindowsNode},
     operation::Write,
-    render::settings::Settings,
+    render::settings::FileSettings,
     workload::Pod,
 };
 
@@ -81,7 +81,8 @@ pub fn plan(
             let nodes: Vec<RolloutNode> = members.iter().map(|member| inputs.node(member)).collect();
             let rollout = rollout::plan(rules, &nodes, snapshot.now);
             for (action, operation) in inputs.operations(members, &rollout) {
-                if action == Some(Action::Confirm) { &mut confirmations } else { &mut operations }.push(operation);
+                if action == Some(RolloutAction::Confirm) { &mut confirmations } else { &mut operations }
+                    .push(operation);
             }
             DeliveryState::Rollout(rollout)
         }
@@ -217,7 +218,7 @@ impl<'a> Inputs<'a> {
     /// The files that differ from those that the node runs; `None` if those are not known.
     fn changed_files<'f>(
         &'f self,
-        files: &'f Settings,
+        files: &'f FileSettings,
         digest: &str,
         assigned: Option<Assigned<'_>>,
     ) -> Option<BTreeSet<&'f str>> {
@@ -261,7 +262,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// The operations, each with its action.
-    fn operations(&self, members: &[Member], rollout: &RolloutPlan) -> Vec<(Option<Action>, Write)> {
+    fn operations(&self, members: &[Member], rollout: &RolloutPlan) -> Vec<(Option<RolloutAction>, Write)> {
         let mut operations = Vec::new();
         let mut actions = rollout.actions.iter().peekable();
         // Both are ordered by name.
@@ -272,7 +273,7 @@ impl<'a> Inputs<'a> {
         operations
     }
 
-    fn node_operations(&self, member: &Member, action: Option<Action>) -> Vec<Write> {
+    fn node_operations(&self, member: &Member, action: Option<RolloutAction>) -> Vec<Write> {
         let node = member.node.as_ref();
         let (rules, now) = (self.rules, whole_second(self.snapshot.now));
         // Another patch of the node changes its version first.
@@ -283,7 +284,7 @@ impl<'a> Inputs<'a> {
         let version = self.config(node).map(|config| &*config.resource_version);
         let apply = |spec: &WindowsNodeConfigSpec| Write::apply_node_config(&node.name, version, spec);
         match (action, desired, current) {
-            (Some(Action::Assign(disruption)), Some(map), _) => vec![apply(&WindowsNodeConfigSpec {
+            (Some(RolloutAction::Assign(disruption)), Some(map), _) => vec![apply(&WindowsNodeConfigSpec {
                 pool: self.pool.name.clone(),
                 node_uid: node.uid.clone(),
                 config: map.name.clone(),
@@ -294,20 +295,20 @@ impl<'a> Inputs<'a> {
                 confirm_timeout: confirm_timeout(rules.timeout),
                 assigned_at: Time(now),
             })],
-            (Some(Action::Confirm), _, Some(spec)) => {
+            (Some(RolloutAction::Confirm), _, Some(spec)) => {
                 let confirmed = Some(spec.digest.clone());
                 vec![apply(&WindowsNodeConfigSpec { pool: self.pool.name.clone(), confirmed, ..spec.clone() })]
             }
-            (Some(Action::Cordon), Some(map), _) if may_patch => {
+            (Some(RolloutAction::Cordon), Some(map), _) if may_patch => {
                 let cordon = Cordon { config: map.name.clone(), attempt: rules.attempt, since: now };
                 vec![Write::cordon_node(node, &cordon)]
             }
-            (Some(Action::Evict), ..) => {
+            (Some(RolloutAction::Evict), ..) => {
                 // A pod without a controller is not created again, so it is not evicted.
                 let evicted = self.remaining_pods(node).filter(|pod| pod.workload.kind != "Pod");
                 evicted.filter_map(evict).collect()
             }
-            (Some(Action::Uncordon), ..) if may_patch => vec![Write::uncordon_node(node)],
+            (Some(RolloutAction::Uncordon), ..) if may_patch => vec![Write::uncordon_node(node)],
             // Another client has removed the cordon.
             (None, ..) if may_patch && node.cordon.is_some() && !node.unschedulable => {
                 vec![Write::uncordon_node(node)]

@@ -18,7 +18,7 @@ pub use self::{
     group::{GroupPlan, Reference},
     plan::{MachinesPlan, Selected, are_elsewhere, has_left_objects, is_unknown, plan, removed},
     rules::{MachineCapacity, MachineRules},
-    state::{ClusterApi, ClusterApiObjects, described_infrastructure},
+    state::{ClusterApiObjects, ClusterApiState, described_infrastructure},
     templates::{DesiredTemplate, Templates, labels, secret_object, template_object},
     views::{
         ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup,

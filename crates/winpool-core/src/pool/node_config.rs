@@ -10,7 +10,7 @@ use crate::{
     Named, ResourceVersion,
     kind::Kind,
     node::WindowsNode,
-    operation::{Action, Object, Write},
+    operation::{Action, Write, WriteTarget},
 };
 
 /// A `WindowsNodeConfig`. It has the name of its node.
@@ -85,6 +85,6 @@ impl NodeConfigView {
 
     /// Deletes it.
     pub fn delete(&self) -> Write {
-        Write::delete(Action::DeleteNodeConfig, Object::new(Kind::NODE_CONFIG, &self.name).with_uid(&self.uid))
+        Write::delete(Action::DeleteNodeConfig, WriteTarget::new(Kind::NODE_CONFIG, &self.name).with_uid(&self.uid))
     }
 }

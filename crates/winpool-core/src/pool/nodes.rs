@@ -12,7 +12,7 @@ use std::{
 pub use self::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField, ValueConflict};
 use winpool_api::{TaintKey, names::label};
 
-use self::{inputs::Inputs, selected_releases::SelectedReleases};
+use self::{inputs::NodeInputs, selected_releases::SelectedReleases};
 use super::Snapshot;
 use crate::{
     node::WindowsNode,
@@ -78,7 +78,7 @@ impl<'a> NodePlanner<'a> {
         }
         let (snapshot, applied) = (self.snapshot, self.applied);
         let inputs =
-            Inputs { snapshot, applied, node, record_state, evicting: &evicting, configured, selected: &selected };
+            NodeInputs { snapshot, applied, node, record_state, evicting: &evicting, configured, selected: &selected };
         let plan = Arc::new(match &self.desired {
             Some(desired) => inputs.apply(desired, config),
             None => inputs.release(),

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     kind::Kind,
     node::WindowsNode,
-    operation::{Action, AfterFailure, Done, Object, Write},
+    operation::{Action, AfterFailure, Done, Write, WriteTarget},
     ownership::{AppliedKeys, Ownership, RecordState},
     render::reserve::ConfigState,
 };
@@ -510,7 +510,7 @@ fn record(pool: &Pool, applied: &Applied) -> Option<Write> {
     all.labels.extend(applied.labels.iter().filter(|key| !before.labels.contains(key)).cloned());
     all.taint_values.clone_from(&applied.taint_values);
     let status = WindowsNodePoolStatus { applied: all, ..pool.status.clone() };
-    let object = || Object::new(Kind::POOL, &pool.name);
+    let object = || WriteTarget::new(Kind::POOL, &pool.name);
     grows.then(|| Write::status(Action::RecordApplied, object(), &pool.resource_version, &bounded(status)))
 }
 

@@ -14,7 +14,7 @@ use crate::{
     Objects,
     render::{
         Variant,
-        settings::{Settings, canonical, differences},
+        settings::{FileSettings, canonical, differences},
     },
 };
 
@@ -23,9 +23,9 @@ const DIGEST_LENGTH: usize = 10;
 
 /// What people wrote for the renderings of a pool.
 #[derive(Clone, Debug)]
-pub struct Inputs(Value);
+pub struct RenderingInputs(Value);
 
-impl Inputs {
+impl RenderingInputs {
     /// The inputs of a pool; `None` if its profile is not stored in a cluster.
     pub fn of(spec: &Spec, profile: &ProfileView) -> Option<Self> {
         let inputs = json!({
@@ -100,7 +100,7 @@ pub struct HeldRendering {
 
 impl HeldRendering {
     /// The rendering `to` is held, and its differences are these.
-    pub fn new(from: &str, to: &str, before: &Settings, after: &Settings) -> Self {
+    pub fn new(from: &str, to: &str, before: &FileSettings, after: &FileSettings) -> Self {
         Self { from: from.to_owned(), to: to.to_owned(), differences: differences(before, after) }
     }
 

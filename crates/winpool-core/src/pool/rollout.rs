@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use self::{
     disruption::{differing_files, disruption_of},
     input::{Assigned, Cordoned, Desired, PodsToEvict, RolloutNode, RolloutRules},
-    state::{FailureReason, NodeState},
+    state::{FailureReason, NodeRollout},
 };
 use winpool_api::Disruption;
 
@@ -31,7 +31,7 @@ const POLL_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
 /// What to do with a node now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum RolloutAction {
     /// Cordon it for the desired configuration. Its pods are evicted when that is written.
     Cordon,
     /// Evict its pods.
@@ -48,7 +48,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutPlan {
     /// The actions by name of the node, in this order; at most one for each node.
-    pub actions: Vec<(String, Action)>,
+    pub actions: Vec<(String, RolloutAction)>,
     /// The state after the actions.
     pub state: RolloutState,
     /// The nodes that run their desired configuration.
@@ -65,11 +65,11 @@ pub enum RolloutState {
     /// Every node runs its desired configuration.
     Complete,
     /// Nodes are changing, or wait for others.
-    RollingOut(Progress),
+    RollingOut(RolloutProgress),
     /// The rollout is paused; nodes that have begun are finished.
-    Paused(Progress),
+    Paused(RolloutProgress),
     /// No further node begins, because the configuration failed.
-    Halted(Progress),
+    Halted(RolloutProgress),
 }
 
 impl RolloutState {
@@ -84,7 +84,7 @@ impl RolloutState {
 
 /// How far a rollout is. Names are in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct RolloutProgress {
     /// The number of nodes that run their desired configuration.
     pub done: usize,
     /// The number of nodes with a desired configuration.
@@ -116,7 +116,7 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
     for entry in &mut nodes {
         entry.joining = starts.joins(entry.node);
     }
-    let failures = nodes.iter().filter(|entry| matches!(entry.state, NodeState::Failed(_))).count();
+    let failures = nodes.iter().filter(|entry| matches!(entry.state, NodeRollout::Failed(_))).count();
     let halted = failures >= rules.max_failures;
     let frozen = halted || rules.paused;
     for entry in &mut nodes {
@@ -127,13 +127,13 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
     }
     for entry in &mut nodes {
         if entry.action.is_none() && entry.is_cordoned_in_vain(frozen) {
-            entry.action = Some(Action::Uncordon);
+            entry.action = Some(RolloutAction::Uncordon);
         }
     }
     RolloutPlan {
         begun: starts.begun(&nodes),
         state: state_of(rules, &nodes, halted),
-        done: nodes.iter().filter(|entry| entry.state == NodeState::Done).map(Entry::name).collect(),
+        done: nodes.iter().filter(|entry| entry.state == NodeRollout::Done).map(Entry::name).collect(),
         next: nodes.iter().filter_map(|entry| entry.next(now)).min(),
         actions: nodes.iter().filter_map(|entry| Some((entry.name(), entry.action?))).collect(),
     }
@@ -142,17 +142,17 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
 /// A node with its state, and what to do with it.
 struct Entry<'a> {
     node: &'a RolloutNode<'a>,
-    state: NodeState,
+    state: NodeRollout,
     /// Whether it joined after the rollout began, and has no configuration yet.
     joining: bool,
-    action: Option<Action>,
+    action: Option<RolloutAction>,
     /// The deadline of an action that begins now.
     begun_until: Option<Timestamp>,
 }
 
 impl<'a> Entry<'a> {
     fn new(node: &'a RolloutNode<'a>, rules: &RolloutRules, now: Timestamp) -> Self {
-        let state = NodeState::of(node, rules, now);
+        let state = NodeRollout::of(node, rules, now);
         Self { node, state, joining: false, action: None, begun_until: None }
     }
 
@@ -169,13 +169,13 @@ impl<'a> Entry<'a> {
     }
 
     fn is_in_progress(&self) -> bool {
-        matches!(self.state, NodeState::Draining { .. } | NodeState::Applying { .. })
+        matches!(self.state, NodeRollout::Draining { .. } | NodeRollout::Applying { .. })
     }
 
     /// Whether the operator has confirmed its configuration, so that the agent restarts nothing any more.
     fn is_finishing(&self) -> bool {
         let confirmed = self.node.assigned.is_some_and(|assigned| assigned.spec.is_confirmed());
-        matches!(self.state, NodeState::Applying { .. }) && (confirmed || self.action == Some(Action::Confirm))
+        matches!(self.state, NodeRollout::Applying { .. }) && (confirmed || self.action == Some(RolloutAction::Confirm))
     }
 
     /// Whether it counts as unavailable. A change of a joining node is no disruption, because few pods run there yet.
@@ -186,8 +186,8 @@ impl<'a> Entry<'a> {
     /// Whether it is being changed to its desired configuration.
     fn is_changing_to_desired(&self) -> bool {
         match self.state {
-            NodeState::Draining { .. } => true,
-            NodeState::Applying { .. } => {
+            NodeRollout::Draining { .. } => true,
+            NodeRollout::Applying { .. } => {
                 self.node.assigned.is_some_and(|assigned| assigned.spec.digest == self.desired_digest())
             }
             _ => false,
@@ -208,17 +208,17 @@ impl<'a> Entry<'a> {
     }
 
     /// The next action of a node that has begun.
-    fn continuation(&self, frozen: bool) -> Option<Action> {
+    fn continuation(&self, frozen: bool) -> Option<RolloutAction> {
         match &self.state {
-            NodeState::Draining { .. } if frozen => None,
-            NodeState::Draining { .. } => match self.node.pods {
-                PodsToEvict::None => Some(Action::Assign(Disruption::Drain)),
-                PodsToEvict::Some => Some(Action::Evict),
+            NodeRollout::Draining { .. } if frozen => None,
+            NodeRollout::Draining { .. } => match self.node.pods {
+                PodsToEvict::None => Some(RolloutAction::Assign(Disruption::Drain)),
+                PodsToEvict::Some => Some(RolloutAction::Evict),
                 PodsToEvict::Unknown => None,
             },
-            NodeState::Applying { verifying: true, .. } => {
+            NodeRollout::Applying { verifying: true, .. } => {
                 let confirmed = self.node.assigned.is_some_and(|assigned| assigned.spec.is_confirmed());
-                (self.node.ready && self.node.verified && !confirmed).then_some(Action::Confirm)
+                (self.node.ready && self.node.verified && !confirmed).then_some(RolloutAction::Confirm)
             }
             _ => None,
         }
@@ -228,10 +228,10 @@ impl<'a> Entry<'a> {
     /// cordoned, because its state is not known.
     fn is_cordoned_in_vain(&self, frozen: bool) -> bool {
         let needed = match &self.state {
-            NodeState::Draining { .. } => !frozen,
-            NodeState::Applying { .. } => true,
-            NodeState::Failed(reason) => reason.is_timeout(),
-            NodeState::Idle | NodeState::Waiting | NodeState::Done => false,
+            NodeRollout::Draining { .. } => !frozen,
+            NodeRollout::Applying { .. } => true,
+            NodeRollout::Failed(reason) => reason.is_timeout(),
+            NodeRollout::Idle | NodeRollout::Waiting | NodeRollout::Done => false,
         };
         matches!(self.node.cordoned, Cordoned::ByOperator(_)) && !needed
     }
@@ -239,12 +239,12 @@ impl<'a> Entry<'a> {
     /// When it has to be planned again without an event.
     fn next(&self, now: Timestamp) -> Option<Timestamp> {
         let deadline = match self.state {
-            NodeState::Draining { deadline } | NodeState::Applying { deadline, .. } => Some(deadline),
+            NodeRollout::Draining { deadline } | NodeRollout::Applying { deadline, .. } => Some(deadline),
             _ => None,
         };
         let waits = match self.state {
-            NodeState::Draining { .. } => true,
-            NodeState::Applying { verifying, .. } => verifying && self.action.is_none(),
+            NodeRollout::Draining { .. } => true,
+            NodeRollout::Applying { verifying, .. } => verifying && self.action.is_none(),
             _ => false,
         };
         let poll = waits.then_some(now + POLL_INTERVAL);
@@ -268,7 +268,7 @@ impl<'a> Starts<'a> {
     /// When the first node began to change to a configuration that not all nodes run yet. A node that joins later begins when
     /// it is created.
     fn begun(&self, nodes: &[Entry<'a>]) -> Option<Timestamp> {
-        let unfinished = nodes.iter().filter(|entry| entry.state != NodeState::Done);
+        let unfinished = nodes.iter().filter(|entry| entry.state != NodeRollout::Done);
         let begun = unfinished.filter_map(|entry| {
             let desired = entry.node.desired?;
             let cordoned = match entry.node.cordoned {
@@ -295,12 +295,12 @@ impl<'a> Starts<'a> {
 fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
     let limit = rules.max_unavailable.of(nodes.len());
     let mut occupied = nodes.iter().filter(|entry| entry.is_occupied()).count();
-    let done = nodes.iter().filter(|entry| entry.state == NodeState::Done);
+    let done = nodes.iter().filter(|entry| entry.state == NodeRollout::Done);
     let proven: BTreeSet<&str> = done.map(Entry::desired_digest).collect();
     let is_canary = |entry: &Entry| !proven.contains(entry.desired_digest());
     let mut canary = nodes.iter().any(|entry| entry.is_changing_to_desired() && !entry.joining && is_canary(entry));
     let mut candidates: Vec<usize> =
-        (0..nodes.len()).filter(|index| nodes[*index].state == NodeState::Waiting).collect();
+        (0..nodes.len()).filter(|index| nodes[*index].state == NodeRollout::Waiting).collect();
     // Those that make no further node unavailable come first; the order is otherwise that of the names.
     candidates.sort_by_key(|index| (!nodes[*index].joining, !nodes[*index].is_occupied()));
     for index in candidates {
@@ -315,8 +315,8 @@ fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
             canary |= is_canary(entry);
         }
         let action = entry.node.desired.map(|desired| match desired.drain && !entry.joining {
-            true => Action::Cordon,
-            false => Action::Assign(desired.restart),
+            true => RolloutAction::Cordon,
+            false => RolloutAction::Assign(desired.restart),
         });
         let entry = &mut nodes[index];
         entry.action = action;
@@ -326,22 +326,22 @@ fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
 
 fn state_of(rules: &RolloutRules, nodes: &[Entry<'_>], halted: bool) -> RolloutState {
     let names = |wanted: &dyn Fn(&Entry) -> bool| nodes.iter().filter(|entry| wanted(entry)).map(Entry::name).collect();
-    let begins = |entry: &Entry| entry.state == NodeState::Waiting && entry.begun_until.is_some();
+    let begins = |entry: &Entry| entry.state == NodeRollout::Waiting && entry.begun_until.is_some();
     let failure = |entry: &Entry| match (&entry.state, entry.node.desired) {
-        (NodeState::Failed(reason), Some(desired)) => {
+        (NodeRollout::Failed(reason), Some(desired)) => {
             Some(NodeFailure { node: entry.name(), config: desired.config.to_owned(), reason: reason.clone() })
         }
         _ => None,
     };
     let wanted = || nodes.iter().filter(|entry| entry.node.desired.is_some());
-    let progress = Progress {
-        done: wanted().filter(|entry| entry.state == NodeState::Done).count(),
+    let progress = RolloutProgress {
+        done: wanted().filter(|entry| entry.state == NodeRollout::Done).count(),
         total: wanted().count(),
         in_progress: names(&|entry| entry.is_in_progress() || begins(entry)),
         unavailable: names(&|entry| !entry.is_available() && !entry.is_in_progress() && !begins(entry)),
         failures: nodes.iter().filter_map(failure).collect(),
     };
-    let waits = wanted().any(|entry| entry.state == NodeState::Waiting || entry.is_in_progress());
+    let waits = wanted().any(|entry| entry.state == NodeRollout::Waiting || entry.is_in_progress());
     match progress {
         progress if halted || (!waits && !progress.failures.is_empty()) => RolloutState::Halted(progress),
         progress if progress.done == progress.total => RolloutState::Complete,

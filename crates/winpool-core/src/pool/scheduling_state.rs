@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Named,
-    image::Host,
+    image::HostNode,
     node::WindowsNode,
     release_labels,
     render::reserve::ConfigState,
@@ -281,7 +281,7 @@ fn node_group(
         individual,
         taints,
         withheld,
-        host: Host { os, architecture, containerd: traits.containerd },
+        host: HostNode { os, architecture, containerd: traits.containerd },
         handlers: traits.handlers,
     }
 }
@@ -310,7 +310,7 @@ fn expected_group(pool: &Pool, spec: &Spec) -> NodeGroup {
         individual: Arc::default(),
         taints,
         withheld,
-        host: Host { os, architecture: ARCHITECTURE.to_owned(), containerd: None },
+        host: HostNode { os, architecture: ARCHITECTURE.to_owned(), containerd: None },
         handlers: None,
     }
 }

@@ -18,7 +18,7 @@ use super::{
     NodeConfigView, Pool,
     assignment::Assigner,
     check,
-    machines::{ClusterApi, ClusterApiObjects},
+    machines::{ClusterApiObjects, ClusterApiState},
     membership::Membership,
 };
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
     render::{
         KUBELET_YAML,
         reserve::Reserves,
-        settings::{self, Settings},
+        settings::{self, FileSettings},
     },
     revert::RevertDetector,
     workload::{Controllers, Pod, Workloads},
@@ -88,7 +88,7 @@ pub struct Snapshot {
     /// All WindowsNodeConfigs, by name; `None` if the kind is not installed or its first list is not complete.
     pub node_configs: Option<Objects<NodeConfigView>>,
     /// What is known of Cluster API.
-    pub cluster_api: ClusterApi<Arc<ClusterApiObjects>>,
+    pub cluster_api: ClusterApiState<Arc<ClusterApiObjects>>,
     /// When the Leases of nodes were renewed, by name of the node: of those whose agent waits for its confirmation.
     pub lease_renewals: BTreeMap<String, Timestamp>,
 }
@@ -211,7 +211,7 @@ pub struct ConfigMapView {
     /// The pool of the configuration.
     pub pool: Option<String>,
     /// The settings in its files, by key.
-    pub settings: Settings,
+    pub settings: FileSettings,
     pub digest: String,
     /// The inputs that it was rendered from, by their digests.
     pub rendered_from: BTreeSet<String>,

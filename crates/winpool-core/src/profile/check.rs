@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use winpool_api::{
     ContainerLogs, ImageGarbageCollection, KubeletSettings, PauseImageSettings, PauseImageSource, QuantityText,
-    WindowsRuntimeProfileSpec, facts::pause::Registry, pattern::REPOSITORY,
+    WindowsRuntimeProfileSpec, facts::pause::PausePublisher, pattern::REPOSITORY,
 };
 
 use super::{
-    Kubelet, Pause, Profile, Resource, containerd, eviction::thresholds, extra, gates, gates::Component, network,
+    Kubelet, Pause, Profile, Resource, containerd, eviction::thresholds, extra, gates, gates::GatedProgram, network,
     problems::Problems,
 };
 use crate::{
@@ -58,7 +58,7 @@ fn kubelet(settings: &KubeletSettings, problems: &mut Problems) -> Kubelet {
         problems.warning("spec.kubelet.systemReserved.memory", wrong, "write 2Gi or more");
     }
     image_garbage_collection(*image_gc, problems);
-    gates::check(Component::Kubelet, feature_gates, problems);
+    gates::check(GatedProgram::Kubelet, feature_gates, problems);
     verbosity(settings, problems);
     Kubelet {
         priority_class: *priority_class,
@@ -143,8 +143,8 @@ fn pause(settings: &PauseImageSettings, problems: &mut Problems) -> Pause {
     let PauseImageSettings { source, repository, tag } = settings;
     let chosen_tag = (!tag.is_empty()).then(|| tag.clone());
     let registry = match source {
-        PauseImageSource::Microsoft => Registry::Microsoft,
-        PauseImageSource::Upstream => Registry::Upstream,
+        PauseImageSource::Microsoft => PausePublisher::Microsoft,
+        PauseImageSource::Upstream => PausePublisher::Upstream,
         PauseImageSource::Custom => {
             if let Some(wrong) = repository_problem(repository) {
                 problems.error("spec.pauseImage.repository", wrong, REPOSITORY.remedy);
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(profile.warnings, []);
         assert_eq!(profile.kubelet.system_reserved, BTreeMap::from([(Resource::Memory, Quantity::of_bytes(2 << 30))]));
         assert_eq!(profile.kubelet.max_pods, 110);
-        assert_eq!(profile.pause, Pause::Known(Registry::Microsoft, None));
+        assert_eq!(profile.pause, Pause::Known(PausePublisher::Microsoft, None));
     }
 
     #[test]

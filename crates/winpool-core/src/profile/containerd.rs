@@ -12,7 +12,7 @@ use winpool_api::{
 use super::{
     paths::is_windows_path,
     problems::Problems,
-    settings::{Unwritten, Writer, unwritten},
+    settings::{SettingWriter, UnwrittenSetting, unwritten},
 };
 use crate::kubernetes::{
     duration,
@@ -93,7 +93,7 @@ fn extra_config(text: &str, problems: &mut Problems) -> Table {
             problems.error(PATH, wrong, "remove version");
         }
         Ok(table) => {
-            for Unwritten { key, wrong, remedy } in unwritten(&table, SETTINGS, Writer::ExtraConfig) {
+            for UnwrittenSetting { key, wrong, remedy } in unwritten(&table, SETTINGS, SettingWriter::ExtraConfig) {
                 problems.error(PATH, format!("{key} {wrong}"), remedy);
             }
             if selects_cimfs(&table) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use winpool_api::facts::{
     Minor,
     feature_gates::{
-        ANNOUNCED, Change, DEPENDENCIES_CHECKED_SINCE, GateState, NEWEST_READ, OLDEST_READ, UnmetDependency,
+        ANNOUNCED, DEPENDENCIES_CHECKED_SINCE, GateChange, GateState, NEWEST_READ, OLDEST_READ, UnmetDependency,
         feature_gate, gate_state, unmet_dependencies,
     },
 };
@@ -15,12 +15,12 @@ use crate::Problem;
 
 /// A program with feature gates. Both register the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Component {
+pub enum GatedProgram {
     Kubelet,
     KubeProxy,
 }
 
-impl Component {
+impl GatedProgram {
     fn name(self) -> &'static str {
         match self {
             Self::Kubelet => "kubelet",
@@ -38,7 +38,7 @@ impl Component {
 }
 
 /// Checks the gates of a component for all minors. What some minors refuse is a warning.
-pub(super) fn check(component: Component, written: &BTreeMap<String, bool>, problems: &mut Problems) {
+pub(super) fn check(component: GatedProgram, written: &BTreeMap<String, bool>, problems: &mut Problems) {
     for (name, value) in written {
         check_gate(component, name, *value, problems);
     }
@@ -51,7 +51,7 @@ pub(super) fn check(component: Component, written: &BTreeMap<String, bool>, prob
     }
 }
 
-fn check_gate(component: Component, name: &str, value: bool, problems: &mut Problems) {
+fn check_gate(component: GatedProgram, name: &str, value: bool, problems: &mut Problems) {
     let path = component.path(name);
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         let wrong = format!("`{name}` is not the name of a feature gate");
@@ -63,8 +63,8 @@ fn check_gate(component: Component, name: &str, value: bool, problems: &mut Prob
         problems.warning(path, wrong, "check the spelling, or remove it");
     } else if let Some(announced) = ANNOUNCED.iter().find(|row| row.gate == name && row.concerns(value)) {
         let change = match announced.change {
-            Change::Removed => "removes the gate".to_owned(),
-            Change::Locked(only) => format!("locks the gate to {only}"),
+            GateChange::Removed => "removes the gate".to_owned(),
+            GateChange::Locked(only) => format!("locks the gate to {only}"),
         };
         let wrong = format!(
             "{} {change}: {} {} will not start with this setting",
@@ -77,13 +77,13 @@ fn check_gate(component: Component, name: &str, value: bool, problems: &mut Prob
 }
 
 /// The gates with which a component of a minor does not start.
-pub fn gate_problems(component: Component, written: &BTreeMap<String, bool>, minor: Minor) -> Vec<Problem> {
+pub fn gate_problems(component: GatedProgram, written: &BTreeMap<String, bool>, minor: Minor) -> Vec<Problem> {
     let gates = written.iter().filter_map(|(name, value)| gate_problem(component, name, *value, minor));
     let unmet = unmet_dependencies(written, minor).into_iter();
     gates.chain(unmet.map(|dependency| unmet_problem(component, dependency, written, minor))).collect()
 }
 
-fn gate_problem(component: Component, name: &str, value: bool, minor: Minor) -> Option<Problem> {
+fn gate_problem(component: GatedProgram, name: &str, value: bool, minor: Minor) -> Option<Problem> {
     let (path, program) = (component.path(name), component.name());
     match gate_state(name, value, minor) {
         GateState::Accepted | GateState::NotChecked => None,
@@ -107,7 +107,7 @@ fn gate_problem(component: Component, name: &str, value: bool, minor: Minor) -> 
 }
 
 fn unmet_problem(
-    component: Component,
+    component: GatedProgram,
     UnmetDependency { gate, needs }: UnmetDependency,
     written: &BTreeMap<String, bool>,
     minor: Minor,
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn an_unmet_dependency_is_a_problem_that_names_both_gates() {
         let problems = |set: &[(&str, bool)], minor| -> Vec<String> {
-            gate_problems(Component::Kubelet, &gates(set), Minor(minor)).iter().map(ToString::to_string).collect()
+            gate_problems(GatedProgram::Kubelet, &gates(set), Minor(minor)).iter().map(ToString::to_string).collect()
         };
         let none: [&str; 0] = [];
         assert_eq!(problems(&[("GracefulNodeShutdown", false)], 34), none);
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn an_unmet_dependency_is_one_warning_for_all_minors() {
         let mut problems = Problems::default();
-        check(Component::Kubelet, &gates(&[("GracefulNodeShutdown", false)]), &mut problems);
+        check(GatedProgram::Kubelet, &gates(&[("GracefulNodeShutdown", false)]), &mut problems);
         let Problems { errors, warnings } = problems;
         assert_eq!(errors, []);
         assert_eq!(warnings.len(), 2, "{warnings:?}");
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn kube_proxy_does_not_start_with_the_gates_that_a_kubelet_refuses() {
         let problems = |set: &[(&str, bool)], minor| -> Vec<String> {
-            gate_problems(Component::KubeProxy, &gates(set), Minor(minor)).iter().map(ToString::to_string).collect()
+            gate_problems(GatedProgram::KubeProxy, &gates(set), Minor(minor)).iter().map(ToString::to_string).collect()
         };
         let none: [&str; 0] = [];
         assert_eq!(problems(&[("WinOverlay", false)], 33), none);
@@ -194,7 +194,7 @@ mod tests {
     fn what_an_alpha_of_the_next_minor_refuses_is_a_warning() {
         let warnings = |name: &str, value| -> Vec<String> {
             let mut problems = Problems::default();
-            check(Component::Kubelet, &gates(&[(name, value)]), &mut problems);
+            check(GatedProgram::Kubelet, &gates(&[(name, value)]), &mut problems);
             assert_eq!(problems.errors, []);
             problems.warnings.iter().map(ToString::to_string).collect()
         };

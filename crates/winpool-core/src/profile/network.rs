@@ -8,7 +8,7 @@ use winpool_api::{
 };
 
 use super::{
-    gates::{self, Component},
+    gates::{self, GatedProgram},
     problems::Problems,
 };
 use crate::kubernetes::syntax::http_address_problem;
@@ -19,7 +19,7 @@ pub(super) fn kube_proxy(settings: &KubeProxySettings, problems: &mut Problems) 
         let wrong = format!("`{source_vip}` is not an IP address");
         problems.error("spec.kubeProxy.sourceVIP", wrong, IP_ADDRESS.remedy);
     }
-    gates::check(Component::KubeProxy, feature_gates, problems);
+    gates::check(GatedProgram::KubeProxy, feature_gates, problems);
     if *win_dsr == Some(true) && feature_gates.get("WinDSR") == Some(&false) {
         let wrong = "kube-proxy does not start with winDSR if this gate is disabled";
         problems.error("spec.kubeProxy.featureGates.WinDSR", wrong, "remove the gate, or write winDSR: false");

@@ -3,7 +3,7 @@
 
 use toml::{Table, Value};
 use winpool_api::facts::{
-    containerd_settings::{ANY, ENDPOINT, Setting, SettingType},
+    containerd_settings::{ANY, ContainerdSetting, ENDPOINT, SettingType},
     kubelet_fields::Agent,
 };
 
@@ -12,7 +12,7 @@ use crate::kubernetes::{duration, syntax::http_address_problem};
 
 /// Who sets a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
+pub enum SettingWriter {
     /// `spec.containerd.extraConfig` of a profile.
     ExtraConfig,
     /// The node agent, with a rendered file.
@@ -21,7 +21,7 @@ pub enum Writer {
 
 /// A setting that is not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unwritten {
+pub struct UnwrittenSetting {
     /// The keys, outermost first, in the notation of TOML.
     pub key: String,
     /// Why, as the continuation of a sentence that begins with the key.
@@ -30,12 +30,12 @@ pub struct Unwritten {
 }
 
 /// The settings of a file that a writer may not set, or that have another value than they may have.
-pub fn unwritten(file: &Table, rows: &'static [Setting], writer: Writer) -> Vec<Unwritten> {
+pub fn unwritten(file: &Table, rows: &'static [ContainerdSetting], writer: SettingWriter) -> Vec<UnwrittenSetting> {
     entries(file, rows).filter_map(|entry| entry.problem(writer)).collect()
 }
 
 /// The paths on the node that a file names, with their keys.
-pub fn local_paths(file: &Table, rows: &'static [Setting]) -> Vec<(String, String)> {
+pub fn local_paths(file: &Table, rows: &'static [ContainerdSetting]) -> Vec<(String, String)> {
     entries(file, rows)
         .filter(|entry| entry.row.is_some_and(|row| row.value == SettingType::LocalPath))
         .filter_map(|entry| Some((notation(&entry.path), entry.value.as_str()?.to_owned())))
@@ -43,8 +43,9 @@ pub fn local_paths(file: &Table, rows: &'static [Setting]) -> Vec<(String, Strin
 }
 
 /// The directories that a file names and a node must have as its own, with their keys.
-pub fn node_directories(file: &Table, rows: &'static [Setting]) -> Vec<(Vec<String>, Vec<String>)> {
-    let is_directory = |row: &Setting| matches!(row.value, SettingType::NodeDirectory | SettingType::NodeDirectories);
+pub fn node_directories(file: &Table, rows: &'static [ContainerdSetting]) -> Vec<(Vec<String>, Vec<String>)> {
+    let is_directory =
+        |row: &ContainerdSetting| matches!(row.value, SettingType::NodeDirectory | SettingType::NodeDirectories);
     let directories = entries(file, rows).filter(|entry| entry.row.is_some_and(is_directory));
     directories.map(|Entry { path, value, .. }| (owned(&path), texts(value))).collect()
 }
@@ -53,17 +54,22 @@ pub fn node_directories(file: &Table, rows: &'static [Setting]) -> Vec<(Vec<Stri
 struct Entry<'a> {
     path: Vec<&'a str>,
     value: &'a Value,
-    row: Option<&'static Setting>,
+    row: Option<&'static ContainerdSetting>,
 }
 
 /// Every entry that is a setting, or in no table that has one.
-fn entries<'a>(file: &'a Table, rows: &'static [Setting]) -> impl Iterator<Item = Entry<'a>> {
+fn entries<'a>(file: &'a Table, rows: &'static [ContainerdSetting]) -> impl Iterator<Item = Entry<'a>> {
     let mut found = Vec::new();
     collect(file, rows, &mut Vec::new(), &mut found);
     found.into_iter()
 }
 
-fn collect<'a>(table: &'a Table, rows: &'static [Setting], path: &mut Vec<&'a str>, found: &mut Vec<Entry<'a>>) {
+fn collect<'a>(
+    table: &'a Table,
+    rows: &'static [ContainerdSetting],
+    path: &mut Vec<&'a str>,
+    found: &mut Vec<Entry<'a>>,
+) {
     for (name, value) in table {
         path.push(name);
         let is_table = matches!(value, Value::Table(_)) || is_list_of_tables(value);
@@ -73,7 +79,7 @@ fn collect<'a>(table: &'a Table, rows: &'static [Setting], path: &mut Vec<&'a st
                 collect(inner, rows, path, found);
             }
         } else {
-            let is_row = |row: &&Setting| row.tables.iter().any(|table| is_path(table, row.key, path));
+            let is_row = |row: &&ContainerdSetting| row.tables.iter().any(|table| is_path(table, row.key, path));
             found.push(Entry { path: path.clone(), value, row: rows.iter().find(is_row) });
         }
         path.pop();
@@ -109,15 +115,15 @@ fn is_part(part: &str, name: &str) -> bool {
 }
 
 impl Entry<'_> {
-    fn problem(&self, writer: Writer) -> Option<Unwritten> {
+    fn problem(&self, writer: SettingWriter) -> Option<UnwrittenSetting> {
         let Some(row) = self.row else {
             return Some(self.unwritten("is not a setting that winpool writes on Windows", "remove it"));
         };
         match (writer, row.field, row.agent) {
-            (Writer::ExtraConfig, Some(field), _) => {
+            (SettingWriter::ExtraConfig, Some(field), _) => {
                 return Some(self.unwritten("is set by winpool", format!("remove it, and set {field}")));
             }
-            (Writer::Agent, _, Agent::Refuses) => {
+            (SettingWriter::Agent, _, Agent::Refuses) => {
                 return Some(self.unwritten("is a setting that the agent does not write", "remove it"));
             }
             _ => {}
@@ -126,8 +132,8 @@ impl Entry<'_> {
         Some(self.unwritten(format!("is {}, and must be {expected}", self.value), format!("write {expected}")))
     }
 
-    fn unwritten(&self, wrong: impl Into<String>, remedy: impl Into<String>) -> Unwritten {
-        Unwritten { key: notation(&self.path), wrong: wrong.into(), remedy: remedy.into() }
+    fn unwritten(&self, wrong: impl Into<String>, remedy: impl Into<String>) -> UnwrittenSetting {
+        UnwrittenSetting { key: notation(&self.path), wrong: wrong.into(), remedy: remedy.into() }
     }
 }
 

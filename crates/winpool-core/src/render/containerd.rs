@@ -32,7 +32,7 @@ const TO_BE_MERGED: &str = "Partial configuration of containerd on Windows. Othe
 
 /// The input of the configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Containerd<'a> {
+pub struct ContainerdInput<'a> {
     /// The version on the node. Only major and minor are relevant.
     pub version: ContainerdVersion,
     /// The pause image, with its tag.
@@ -47,7 +47,7 @@ pub struct Containerd<'a> {
 ///
 /// # Errors
 /// An unknown version, or settings that this version cannot read.
-pub fn toml(input: &Containerd, scope: Scope) -> Result<String, Problem> {
+pub fn toml(input: &ContainerdInput, scope: Scope) -> Result<String, Problem> {
     let line = release_line(input.version)?;
     let (comment, file) = checked(input, line, scope)?;
     Ok(format!("{}\n{file}", comment_lines(comment)))
@@ -65,7 +65,7 @@ pub fn drop_in(version: ContainerdVersion) -> Result<DropIn, Problem> {
 ///
 /// # Errors
 /// Those of [`toml()`], and a file that cannot be parsed or has another structure.
-pub fn merged_into(main: &str, path: &str, input: &Containerd) -> Result<String, Problem> {
+pub fn merged_into(main: &str, path: &str, input: &ContainerdInput) -> Result<String, Problem> {
     let mut file: Table = main.parse().map_err(|error: toml::de::Error| {
         Problem::new(path, format!("the file is not TOML: {}", error.message()), "correct the file")
     })?;
@@ -101,15 +101,15 @@ fn release_line(version: ContainerdVersion) -> Result<&'static ReleaseLine, Prob
     })
 }
 
-fn checked(input: &Containerd, line: &ReleaseLine, scope: Scope) -> Result<(&'static str, Table), Problem> {
+fn checked(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(&'static str, Table), Problem> {
     match hosts::problem(&input.settings.registry_mirrors, line) {
         Some(problem) => Err(problem),
         None => render(input, line, scope),
     }
 }
 
-fn render(input: &Containerd, line: &ReleaseLine, scope: Scope) -> Result<(&'static str, Table), Problem> {
-    let Containerd { version, pause_image, settings, extra } = *input;
+fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(&'static str, Table), Problem> {
+    let ContainerdInput { version, pause_image, settings, extra } = *input;
     let keys = line.keys;
     let (comment, mut file) = start(line, settings, scope);
     set(&mut file, keys.sandbox_image, pause_image);

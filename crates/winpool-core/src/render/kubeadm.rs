@@ -2,7 +2,7 @@
 //! specification of the platform team.
 //!
 //! Nothing of theirs is replaced: lists grow, taints and node labels are merged, and any other setting that both have
-//! with different values is a problem. [`Template::spec`] has the form of the requested version.
+//! with different values is a problem. [`KubeadmTemplate::spec`] has the form of the requested version.
 
 mod arguments;
 mod files;
@@ -36,7 +36,7 @@ use winpool_api::{
 
 use super::{
     Scope, Variant, containerd, environment, hosts, kubelet, pause, scripts,
-    settings::{self, Settings},
+    settings::{self, FileSettings},
 };
 use crate::{Problem, profile::Profile};
 
@@ -71,7 +71,7 @@ pub struct Base<'a> {
 
 /// A KubeadmConfigSpec.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Template {
+pub struct KubeadmTemplate {
     /// Everything except the arguments of the kubelet and the name of the Secret.
     spec: Value,
     arguments: Arguments,
@@ -79,7 +79,7 @@ pub struct Template {
     pub secret: BTreeMap<String, String>,
 }
 
-impl Template {
+impl KubeadmTemplate {
     /// The specification of the template with this name, in the form of a version.
     pub fn spec(&self, version: ApiVersion, name: &str) -> Value {
         let mut spec = self.spec.clone();
@@ -107,7 +107,7 @@ impl Template {
 
     /// Everything that decides whether two templates are equal, by name, regardless of the version and of bytes that are no
     /// settings.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> FileSettings {
         let mut found = settings_of(&self.spec(ApiVersion::V1Beta2, ""));
         found.extend(settings::settings(&self.secret));
         found
@@ -120,7 +120,7 @@ pub fn secret_name(template: &str) -> String {
 }
 
 /// The settings of a specification: of its files, and of everything else.
-pub fn settings_of(spec: &Value) -> Settings {
+pub fn settings_of(spec: &Value) -> FileSettings {
     let mut spec = spec.clone();
     for file in spec["files"].as_array_mut().into_iter().flatten() {
         let parsed = file["path"].as_str().zip(file["content"].as_str());
@@ -129,7 +129,7 @@ pub fn settings_of(spec: &Value) -> Settings {
             file["content"] = parsed;
         }
     }
-    Settings::from([("spec".to_owned(), spec)])
+    FileSettings::from([("spec".to_owned(), spec)])
 }
 
 /// The labels with which the nodes of a KubeadmConfigSpec register.
@@ -142,7 +142,7 @@ pub fn node_labels(spec: &Value) -> BTreeMap<String, String> {
 ///
 /// # Errors
 /// All problems of the profile and the variant, and of the specification to add to.
-pub fn template(machine: &Machine) -> Result<Template, Vec<Problem>> {
+pub fn template(machine: &Machine) -> Result<KubeadmTemplate, Vec<Problem>> {
     let base = machine.base.map(|base| (format!("{} spec.template.spec", base.object), base.spec));
     let path = base.as_ref().map_or("spec.template.spec", |(path, _)| path);
     let spec = base.as_ref().map_or_else(default_spec, |(_, spec)| (*spec).clone());
@@ -171,7 +171,7 @@ pub fn template(machine: &Machine) -> Result<Template, Vec<Problem>> {
     if let Some(registration) = spec.pointer_mut("/joinConfiguration/nodeRegistration").and_then(Value::as_object_mut) {
         registration.remove("kubeletExtraArgs");
     }
-    Ok(Template { spec, arguments, secret: files.secret })
+    Ok(KubeadmTemplate { spec, arguments, secret: files.secret })
 }
 
 /// v1beta2 accepts no empty list at these fields. An empty list of taints is another thing than none.
@@ -259,8 +259,12 @@ impl Builder<'_> {
         let has_main_file = files.position(CONTAINERD_CONFIG).is_some();
         let settings = &profile.containerd;
         let version = line.release(0);
-        let input =
-            containerd::Containerd { version, pause_image: self.image, settings, extra: &profile.containerd_extra };
+        let input = containerd::ContainerdInput {
+            version,
+            pause_image: self.image,
+            settings,
+            extra: &profile.containerd_extra,
+        };
         let added = match containerd::drop_in(version) {
             // A main file of the template need not import drop-ins.
             Ok(DropIn::DeepMerge) if !has_main_file => {
@@ -282,7 +286,7 @@ impl Builder<'_> {
     }
 
     /// Merges into the main file of the template, or writes a complete one.
-    fn containerd_main_file(&self, files: &mut Files, input: &containerd::Containerd) -> Result<(), Problem> {
+    fn containerd_main_file(&self, files: &mut Files, input: &containerd::ContainerdInput) -> Result<(), Problem> {
         let Some(position) = files.position(CONTAINERD_CONFIG) else {
             if input.settings.cni.bin_dir.is_empty() || input.settings.cni.conf_dir.is_empty() {
                 let wrong = format!(

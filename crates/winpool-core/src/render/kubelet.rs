@@ -14,7 +14,7 @@ use winpool_api::{
         eviction::{self, Signal},
         feature_gates::feature_gate,
         kubelet_fields::{Field, HOST_RESOLVERS, HOST_RESOLVERS_SINCE, fatal_in, field},
-        kubelet_flags::{self as flags, Flag},
+        kubelet_flags::{self as flags, KubeletFlag},
         layers,
     },
 };
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     Problem,
     kubernetes::quantity::Threshold,
-    profile::{self, Component, Kubelet, Profile},
+    profile::{self, GatedProgram, Kubelet, Profile},
 };
 
 const LOGGING: &str = "logging";
@@ -192,7 +192,7 @@ struct Args {
 }
 
 impl Args {
-    fn add(&mut self, flag: Flag, value: &str) {
+    fn add(&mut self, flag: KubeletFlag, value: &str) {
         if flag.known_in(self.minor) {
             self.flags.push((flag.name, value.to_owned()));
         }
@@ -203,7 +203,7 @@ impl Args {
 pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
     let fields = kubelet.extra.iter().filter_map(|(field, _)| field_problem(field, kubelet, minor));
     let fields = fields.chain(resolv_conf_problem(kubelet, minor));
-    profile::gate_problems(Component::Kubelet, &kubelet.feature_gates, minor).into_iter().chain(fields).collect()
+    profile::gate_problems(GatedProgram::Kubelet, &kubelet.feature_gates, minor).into_iter().chain(fields).collect()
 }
 
 fn field_problem(field: &Field, kubelet: &Kubelet, minor: Minor) -> Option<Problem> {

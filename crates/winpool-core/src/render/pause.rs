@@ -2,7 +2,7 @@
 
 use winpool_api::facts::{
     ContainerRuntime, ContainerdLine, ContainerdVersion, Minor, OsVersion, containerd,
-    pause::{self, MICROSOFT, Registry, UPSTREAM},
+    pause::{self, MICROSOFT, PausePublisher, UPSTREAM},
 };
 
 use super::Variant;
@@ -64,10 +64,10 @@ fn patches(runtime: ContainerRuntime<ContainerdLine>) -> [Option<ContainerdVersi
 }
 
 /// The repository of a registry with this tag, or the current repository.
-fn repository_of(registry: Registry, tag: &str) -> &'static str {
+fn repository_of(registry: PausePublisher, tag: &str) -> &'static str {
     let current = match registry {
-        Registry::Microsoft => MICROSOFT,
-        Registry::Upstream => UPSTREAM,
+        PausePublisher::Microsoft => MICROSOFT,
+        PausePublisher::Upstream => UPSTREAM,
     };
     pause::repository_with(registry, tag).unwrap_or(current)
 }

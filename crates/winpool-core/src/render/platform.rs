@@ -66,7 +66,7 @@ impl Target {
 
 /// The nodes to be made: a pool, and one of its rendered configurations.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeGroup<'a> {
+pub struct NodesToMake<'a> {
     /// The name of the pool.
     pub pool: &'a str,
     /// The build of Windows.
@@ -98,7 +98,7 @@ pub struct PlatformDocuments {
 ///
 /// # Errors
 /// The reason why the platform cannot make these nodes: it has no image with this build of Windows, or not in this minor.
-pub fn documents(target: Target, nodes: &NodeGroup) -> Result<PlatformDocuments, String> {
+pub fn documents(target: Target, nodes: &NodesToMake) -> Result<PlatformDocuments, String> {
     let platform = target.platform(nodes.kubelet);
     let image = platform.image(nodes.build);
     if platform.selects_image() && image.is_none() {

@@ -12,7 +12,7 @@ use winpool_api::hex;
 use super::ENVIRONMENT;
 
 /// The settings of files, by key.
-pub type Settings = BTreeMap<String, Value>;
+pub type FileSettings = BTreeMap<String, Value>;
 
 /// In a `hosts.toml`, the entry for the order of its hosts: containerd tries them in the order of the file.
 const HOSTS_IN_ORDER: &str = "host (in order)";
@@ -20,7 +20,7 @@ const HOSTS_IN_ORDER: &str = "host (in order)";
 const SHOWN: usize = 60;
 
 /// The settings of files, by key.
-pub fn settings<'f>(files: impl IntoIterator<Item = (&'f String, &'f String)>) -> Settings {
+pub fn settings<'f>(files: impl IntoIterator<Item = (&'f String, &'f String)>) -> FileSettings {
     files.into_iter().map(|(name, text)| (name.clone(), parse(name, text))).collect()
 }
 
@@ -69,7 +69,7 @@ fn of_toml_value(value: toml::Value) -> Value {
 
 /// The SHA-256 of settings, in hexadecimal digits: for each file in the order of the keys, the key and its settings as JSON
 /// with sorted keys, each after its length in bytes as a big-endian integer of 64 bits.
-pub fn digest(settings: &Settings) -> String {
+pub fn digest(settings: &FileSettings) -> String {
     let mut hash = Sha256::new();
     for part in settings.iter().flat_map(|(name, value)| [name.clone(), canonical(value)]) {
         hash.update((part.len() as u64).to_be_bytes());
@@ -93,7 +93,7 @@ pub fn canonical(value: &Value) -> String {
 }
 
 /// The differences, such as `kubelet.yaml maxPods: 110 → 120`, in the order of files and fields.
-pub fn differences(before: &Settings, after: &Settings) -> Vec<String> {
+pub fn differences(before: &FileSettings, after: &FileSettings) -> Vec<String> {
     let (before, after) = (leaves(before), leaves(after));
     let paths = before.keys().chain(after.keys().filter(|path| !before.contains_key(*path)));
     let mut changed: Vec<_> = paths.filter(|path| before.get(*path) != after.get(*path)).collect();
@@ -104,7 +104,7 @@ pub fn differences(before: &Settings, after: &Settings) -> Vec<String> {
 }
 
 /// The values that have no fields of their own, by file and path.
-fn leaves(settings: &Settings) -> BTreeMap<String, &Value> {
+fn leaves(settings: &FileSettings) -> BTreeMap<String, &Value> {
     let mut found = BTreeMap::new();
     settings.iter().for_each(|(file, value)| add_leaves(file, " ", value, &mut found));
     found
@@ -156,7 +156,7 @@ fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(files: &[(&str, &str)]) -> Settings {
+    fn of(files: &[(&str, &str)]) -> FileSettings {
         files.iter().map(|(name, text)| ((*name).to_owned(), parse(name, text))).collect()
     }
 

@@ -25,11 +25,11 @@ use crate::{
 };
 
 pub use machines::{MachineCondition, MachineObject};
-pub use progress::{Progress, Share};
+pub use progress::{PoolProgress, Share};
 
 /// What was read of a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Observed {
+pub struct ObservedCluster {
     pub pools: Objects<Pool>,
     /// The other objects, with which affected nodes and workloads are named; `None` if they could not be read.
     pub snapshot: Option<Snapshot>,
@@ -68,15 +68,15 @@ pub struct PoolOverview {
     /// The reason of `Ready`.
     pub reason: Option<String>,
     /// The problems, the worst first.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<PoolProblem>,
     /// The rollout of a configuration, or the rotation of machines, that is not complete.
-    pub progress: Option<Progress>,
+    pub progress: Option<PoolProgress>,
 }
 
 /// A problem of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Problem {
+pub struct PoolProblem {
     /// The type of the condition; `Operator` if the operator has written no status for the spec.
     #[serde(rename = "type")]
     pub condition: String,
@@ -105,7 +105,7 @@ pub struct Problem {
 
 impl Overview {
     /// The overview of these pools, or of all and of nodes without a pool.
-    pub fn new(observed: &Observed, names: &BTreeSet<String>) -> Self {
+    pub fn new(observed: &ObservedCluster, names: &BTreeSet<String>) -> Self {
         let planner = observed.snapshot.as_ref().map(|snapshot| (snapshot, Planner::new(snapshot)));
         let selected = observed.pools.values().filter(|pool| names.is_empty() || names.contains(&pool.name));
         let mut pools: Vec<_> = selected
@@ -137,7 +137,7 @@ impl Overview {
 }
 
 impl PoolOverview {
-    fn new(observed: &Observed, pool: &Pool, plan: Option<&(&Snapshot, Plan)>) -> Self {
+    fn new(observed: &ObservedCluster, pool: &Pool, plan: Option<&(&Snapshot, Plan)>) -> Self {
         let status = &pool.status;
         let ready = status.condition(&READY);
         let affected_by = |condition: &Condition| {
@@ -147,12 +147,12 @@ impl PoolOverview {
         };
         let places = commands::Places::new(pool, &observed.namespace);
         let mut problems: Vec<_> = found(pool)
-            .map(|(of, condition)| Problem::of_condition(of, condition, affected_by(condition), &places))
+            .map(|(of, condition)| PoolProblem::of_condition(of, condition, affected_by(condition), &places))
             .chain(machines::problems(pool, &observed.machines))
             .chain(not_reconciled(pool, &places))
             .collect();
         if let Some(ready) = ready.filter(|ready| problems.is_empty() && ready.status == "False") {
-            problems.push(Problem::of_condition(&READY, ready, Affected::default(), &places));
+            problems.push(PoolProblem::of_condition(&READY, ready, Affected::default(), &places));
         }
         problems.sort_by_key(|problem| problem.harm);
         Self {
@@ -161,13 +161,13 @@ impl PoolOverview {
             ready_nodes: status.nodes.ready,
             ready: ready.map(|ready| ready.status.clone()),
             reason: ready.map(|ready| ready.reason.clone()),
-            progress: Progress::of(pool, plan.map(|(_, plan)| plan)),
+            progress: PoolProgress::of(pool, plan.map(|(_, plan)| plan)),
             problems,
         }
     }
 }
 
-impl Problem {
+impl PoolProblem {
     fn of_condition(of: &ConditionType, condition: &Condition, affected: Affected, places: &commands::Places) -> Self {
         let Affected { nodes, workloads, workload_count } = affected;
         let explain = format!("winpool explain {}/{}", of.name, condition.reason);
@@ -199,7 +199,7 @@ fn observed_generation(pool: &Pool) -> Option<i64> {
 }
 
 /// That the status is not that of the spec.
-fn not_reconciled(pool: &Pool, places: &commands::Places) -> Option<Problem> {
+fn not_reconciled(pool: &Pool, places: &commands::Places) -> Option<PoolProblem> {
     let (reason, harm, message) = match observed_generation(pool) {
         None => (
             "NotReconciled",
@@ -217,7 +217,7 @@ fn not_reconciled(pool: &Pool, places: &commands::Places) -> Option<Problem> {
         ),
         Some(_) => return None,
     };
-    Some(Problem {
+    Some(PoolProblem {
         condition: "Operator".to_owned(),
         reason: reason.to_owned(),
         object: None,

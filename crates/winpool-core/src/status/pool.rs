@@ -44,7 +44,7 @@ use super::{
 use crate::{
     Problem,
     kind::Kind,
-    operation::{Action, Done, Object, Write},
+    operation::{Action, Done, Write, WriteTarget},
     pool::{
         Pool, Snapshot,
         classes::ClassPlan,
@@ -72,7 +72,7 @@ const LISTED: usize = 5;
 
 /// The result of a reconcile.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct PoolResult {
     /// The computed status.
     pub status: WindowsNodePoolStatus,
     /// The write of the status, if it differs from what is stored.
@@ -83,7 +83,7 @@ pub struct Report {
 }
 
 /// The report on a reconcile.
-pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
+pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> PoolResult {
     let pool = plan.pool.as_ref();
     let (status, requeue_after) = match (&plan.phase, &pool.spec) {
         (Phase::Retained, _) => (pool.status.clone(), None),
@@ -106,9 +106,9 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report {
     let superseded = done.is_superseded();
     let differs = status != pool.status && !superseded && !deleted;
     let events = events::events(plan, done, if superseded { &pool.status } else { &status });
-    let object = || Object::new(Kind::POOL, &pool.name);
+    let object = || WriteTarget::new(Kind::POOL, &pool.name);
     let write = differs.then(|| Write::status(Action::WriteStatus, object(), &pool.resource_version, &status));
-    Report { write, status, events, requeue_after }
+    PoolResult { write, status, events, requeue_after }
 }
 
 /// The status of a pool with an invalid spec. Other parts of the stored status are kept.

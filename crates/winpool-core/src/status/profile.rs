@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Problem,
     kind::Kind,
-    operation::{Action, Object, Write},
+    operation::{Action, Write, WriteTarget},
     pool::{ProfileView, Snapshot},
 };
 
@@ -25,7 +25,7 @@ const LISTED: usize = 5;
 
 /// The result of a reconcile.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct ProfileResult {
     /// The write of the status, if it differs from what is stored.
     pub write: Option<Write>,
     pub events: Vec<Event>,
@@ -34,7 +34,7 @@ pub struct Report {
 }
 
 /// The report on the profile with this name; `None` if it does not exist.
-pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
+pub fn report(snapshot: &Snapshot, name: &str) -> Option<ProfileResult> {
     let view = snapshot.profiles.get(name)?;
     let valid = valid(view);
     let ready_reason = if view.profile.is_ok() { reason::AS_SPECIFIED } else { reason::INVALID };
@@ -52,9 +52,9 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report> {
         action: "Check",
         message: valid.message.clone(),
     });
-    let object = Object::new(Kind::PROFILE, name);
+    let object = WriteTarget::new(Kind::PROFILE, name);
     let write = Write::status(Action::WriteStatus, object, &view.resource_version, &status);
-    Some(Report {
+    Some(ProfileResult {
         write: (status != view.status).then_some(write),
         events: event.into_iter().collect(),
         requeue_after: None,

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     ForeignText,
     image::{
-        Compatibility, EvidenceSource, Host, ImageEvidence, Incompatibility, Lookup, Reference, RuntimeReport, tag,
+        Compatibility, EvidenceSource, HostNode, ImageEvidence, Incompatibility, Lookup, Reference, RuntimeReport, tag,
     },
 };
 
@@ -230,7 +230,7 @@ fn check_image(
     state: &SchedulingState,
     container: &Container,
     evidence: ImageEvidence<'_>,
-    host: &Host,
+    host: &HostNode,
     isolation: Isolation,
     for_windows: bool,
 ) -> (ImageStatus, Option<WorkloadIssue>) {
@@ -266,7 +266,7 @@ pub fn image_issue(
     image: &ForeignText,
     source: EvidenceSource,
     incompatibility: Incompatibility,
-    host: &Host,
+    host: &HostNode,
     for_windows: bool,
 ) -> ImageIssue {
     let remedy = image_remedy(state, image, &incompatibility, host, for_windows);
@@ -277,11 +277,11 @@ fn image_remedy(
     state: &SchedulingState,
     image: &ForeignText,
     incompatibility: &Incompatibility,
-    host: &Host,
+    host: &HostNode,
     for_windows: bool,
 ) -> ImageRemedy {
     let os = incompatibility.image().or_else(|| tag::suggested(&image.raw().parse().ok()?)?.os);
-    let runs_on = |host: &Host| {
+    let runs_on = |host: &HostNode| {
         let fit = |os| version_compatibility::check(host.os, Some(os), Isolation::Process, host.containerd);
         os.is_some_and(|os| fit(os) == VersionCompatibility::Compatible)
     };

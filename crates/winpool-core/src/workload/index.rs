@@ -7,7 +7,7 @@ use std::{
 };
 
 use winpool_api::{
-    facts::known_issues::{Component, ComponentVersion, PodFeature},
+    facts::known_issues::{ComponentVersion, NodeComponent, PodFeature},
     names::label::HOSTNAME,
 };
 
@@ -110,7 +110,7 @@ struct PoolTotals {
     /// The pods with each feature, by workload.
     features: BTreeMap<(PodFeature, Arc<WorkloadName>), u32>,
     /// The pods with each component of a node.
-    components: BTreeMap<(Component, ComponentVersion), u32>,
+    components: BTreeMap<(NodeComponent, ComponentVersion), u32>,
     /// The exact sum of the memory limits by node. It must not saturate, because the limit of a removed pod is
     /// subtracted, and no number of pods overflows it.
     memory: HashMap<String, i128>,
@@ -148,7 +148,7 @@ pub struct PoolWorkloads {
     /// The workloads with each feature that known issues depend on.
     pub features: BTreeMap<PodFeature, BTreeSet<Arc<WorkloadName>>>,
     /// The components of nodes that run as pods, with their versions.
-    pub components: BTreeSet<(Component, ComponentVersion)>,
+    pub components: BTreeSet<(NodeComponent, ComponentVersion)>,
 }
 
 /// The workloads with an issue of one kind.

@@ -17,7 +17,7 @@ use winpool_api::{
 };
 
 use super::{Scheduling, System};
-use crate::image::Host;
+use crate::image::HostNode;
 
 /// The state that workloads are checked against.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,7 +75,7 @@ pub struct NodeGroup {
     /// The taints that they would have in mode Enforce, if their pool does not write.
     pub withheld: Vec<Taint>,
     /// Windows and container runtime.
-    pub host: Host,
+    pub host: HostNode,
     /// The handlers of their container runtime; `None` if they are unknown.
     pub handlers: Option<&'static [&'static str]>,
 }

@@ -7,7 +7,7 @@ use winpool_api::{
     Taint, Toleration,
     facts::{
         containerd::{HYPERV_HANDLER, PROCESS_HANDLER},
-        known_issues::{Component, ComponentVersion, PodFeatures},
+        known_issues::{ComponentVersion, NodeComponent, PodFeatures},
         support,
     },
     names::label,
@@ -54,7 +54,7 @@ pub struct Template {
     /// What known issues of the components of a node depend on.
     pub features: PodFeatures,
     /// The components of a node that its images contain.
-    pub components: Vec<(Component, ComponentVersion)>,
+    pub components: Vec<(NodeComponent, ComponentVersion)>,
 }
 
 /// Selector and tolerations, of a pod or of a RuntimeClass.
@@ -121,7 +121,11 @@ impl From<&core::PodSpec> for Template {
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
             ineffective_fields: Vec::new(),
             features: features::of(spec, of_pod),
-            components: spec.containers.iter().filter_map(|one| Component::of_image(one.image.as_deref()?)).collect(),
+            components: spec
+                .containers
+                .iter()
+                .filter_map(|one| NodeComponent::of_image(one.image.as_deref()?))
+                .collect(),
         };
         // Most pods are for Linux and need no check of their fields.
         if template.system(|_| None).map_or(template.runtime_class.is_some(), |system| system == System::Windows) {

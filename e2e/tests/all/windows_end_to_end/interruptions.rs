@@ -6,7 +6,7 @@ use e2e::{
     windows_node::{Installation, KUBELET_CONFIG, RESTORE_SERVICE},
 };
 use serde_json::json;
-use winpool_agent::journal::{Change, Direction, Stage};
+use winpool_agent::journal::{ChangeStage, CurrentChange, Direction};
 use winpool_api::NodeConfigPhase;
 
 use super::Fixture;
@@ -18,8 +18,9 @@ impl Fixture {
         self.node.set_behavior(KUBELET_CONFIG, &format!("slow=4000 if maxPods: {pods}")).unwrap();
         self.apply_profile(json!({ "kubelet": { "maxPods": pods } })).await;
         let change = || async { Ok(self.node.journal()?.change) };
-        let verifies =
-            |change: &Option<Change>| change.as_ref().is_some_and(|change| matches!(change.stage, Stage::Verify(_)));
+        let verifies = |change: &Option<CurrentChange>| {
+            change.as_ref().is_some_and(|change| matches!(change.stage, ChangeStage::Verify(_)))
+        };
         until("the change is verified", SOON, change, verifies).await.unwrap();
         self.node.kill_agent().unwrap();
         assert_eq!(self.max_pods(), Some(pods.to_string()));

@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 use winpool_agent::{
-    host::{Host, Output},
+    host::{Host, ProgramOutput},
     windows::Windows,
 };
 
@@ -16,7 +16,7 @@ use super::{eventually, exists, helper, start_helper, strings};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn run(arguments: &[&str], limit: Duration) -> Output {
+fn run(arguments: &[&str], limit: Duration) -> ProgramOutput {
     Windows.run(&helper(), &strings(arguments), limit).unwrap()
 }
 
@@ -29,7 +29,7 @@ fn is_running(pid: u32) -> bool {
 
 #[test]
 fn output_and_exit_code_are_returned() {
-    let expected = |code, stdout: &str, stderr: &str| Output {
+    let expected = |code, stdout: &str, stderr: &str| ProgramOutput {
         code: Some(code),
         stdout: stdout.as_bytes().to_vec(),
         stderr: stderr.as_bytes().to_vec(),

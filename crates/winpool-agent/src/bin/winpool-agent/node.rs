@@ -16,7 +16,7 @@ use winpool_agent::{
     credentials,
     cycle::{Cycle, Limits, RestoreCause},
     lock,
-    run::{self, Options},
+    run::{self, AgentOptions},
     uninstall,
     windows::Windows,
     windows_service,
@@ -56,7 +56,7 @@ async fn agent(args: RunArgs) -> Result<(), Failure> {
     let _lock = lock()?;
     let stop = stopped().map_err(|error| Failure::Usage(format!("cannot handle signals: {error}")))?;
     let RunArgs { node, namespace, limits, check_interval, .. } = args;
-    let options = Options { node, namespace, limits: limits.into(), check_interval, kubelet: Some(kubelet) };
+    let options = AgentOptions { node, namespace, limits: limits.into(), check_interval, kubelet: Some(kubelet) };
     Ok(run::run(client, Windows, options, stop).await?)
 }
 

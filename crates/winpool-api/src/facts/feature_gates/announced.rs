@@ -8,7 +8,7 @@ use super::Minor;
 
 /// What a kubelet of the minor will do with a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum GateChange {
     /// It does not know the gate, and does not start with it.
     Removed,
     /// It does not start with the other value.
@@ -23,7 +23,7 @@ pub struct Announcement {
     /// The first minor with the change.
     pub minor: Minor,
     /// The change.
-    pub change: Change,
+    pub change: GateChange,
     /// The first release whose changelog has it.
     pub release: &'static str,
 }
@@ -32,8 +32,8 @@ impl Announcement {
     /// Whether a kubelet of the minor will not start with this value of the gate.
     pub fn concerns(&self, value: bool) -> bool {
         match self.change {
-            Change::Removed => true,
-            Change::Locked(only) => value != only,
+            GateChange::Removed => true,
+            GateChange::Locked(only) => value != only,
         }
     }
 }
@@ -42,11 +42,11 @@ const ALPHA_1: &str = "1.38.0-alpha.1";
 const ALPHA_2: &str = "1.38.0-alpha.2";
 
 const fn removed(gate: &'static str, release: &'static str) -> Announcement {
-    Announcement { gate, minor: Minor(38), change: Change::Removed, release }
+    Announcement { gate, minor: Minor(38), change: GateChange::Removed, release }
 }
 
 const fn locked(gate: &'static str, release: &'static str) -> Announcement {
-    Announcement { gate, minor: Minor(38), change: Change::Locked(true), release }
+    Announcement { gate, minor: Minor(38), change: GateChange::Locked(true), release }
 }
 
 /// Every announced change, sorted by gate.

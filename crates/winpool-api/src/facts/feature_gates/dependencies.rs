@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Minor, NEWEST_READ, Stage, feature_gate};
+use super::{GateStage, Minor, NEWEST_READ, feature_gate};
 
 /// The first minor whose kubelet checks dependencies.
 pub const CHECKED_SINCE: Minor = Minor(35);
@@ -120,9 +120,9 @@ fn enabled(name: &str, set: &BTreeMap<String, bool>, minor: Minor) -> Option<boo
     let gate = feature_gate(name).filter(|gate| gate.known_in(minor))?;
     let spec = gate.spec_in(minor)?;
     let all = match spec.stage {
-        Stage::Alpha => set.get("AllAlpha"),
-        Stage::Beta => set.get("AllBeta"),
-        Stage::Stable => None,
+        GateStage::Alpha => set.get("AllAlpha"),
+        GateStage::Beta => set.get("AllBeta"),
+        GateStage::Stable => None,
     };
     Some(*set.get(name).or(all).unwrap_or(&spec.default))
 }

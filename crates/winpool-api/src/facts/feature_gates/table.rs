@@ -1,53 +1,53 @@
 //! Every feature gate of the kubelet: name, first minor, last minor, and the specifications as in upstream's versioned
 //! list. Sorted by name. The sources are those of [`super`].
 
-use super::{FeatureGate, GateSpec, Minor, Stage};
+use super::{FeatureGate, GateSpec, GateStage, Minor};
 
 /// Still present in the newest minor that was read.
 const NOW: u32 = 0;
 
-const fn spec(from: u32, default: bool, locked: bool, stage: Stage) -> GateSpec {
+const fn spec(from: u32, default: bool, locked: bool, stage: GateStage) -> GateSpec {
     GateSpec { from: Minor(from), default, locked, stage }
 }
 
 /// Alpha, disabled by default.
 const fn alpha(from: u32) -> GateSpec {
-    spec(from, false, false, Stage::Alpha)
+    spec(from, false, false, GateStage::Alpha)
 }
 
 /// Alpha, enabled by default.
 const fn alpha_on(from: u32) -> GateSpec {
-    spec(from, true, false, Stage::Alpha)
+    spec(from, true, false, GateStage::Alpha)
 }
 
 /// Beta, enabled by default.
 const fn beta(from: u32) -> GateSpec {
-    spec(from, true, false, Stage::Beta)
+    spec(from, true, false, GateStage::Beta)
 }
 
 /// Beta, disabled by default.
 const fn beta_off(from: u32) -> GateSpec {
-    spec(from, false, false, Stage::Beta)
+    spec(from, false, false, GateStage::Beta)
 }
 
 /// Generally available or deprecated, enabled by default, not locked.
 const fn on(from: u32) -> GateSpec {
-    spec(from, true, false, Stage::Stable)
+    spec(from, true, false, GateStage::Stable)
 }
 
 /// Generally available or deprecated, disabled by default, not locked.
 const fn off(from: u32) -> GateSpec {
-    spec(from, false, false, Stage::Stable)
+    spec(from, false, false, GateStage::Stable)
 }
 
 /// Locked to true.
 const fn locked(from: u32) -> GateSpec {
-    spec(from, true, true, Stage::Stable)
+    spec(from, true, true, GateStage::Stable)
 }
 
 /// Locked to false.
 const fn locked_off(from: u32) -> GateSpec {
-    spec(from, false, true, Stage::Stable)
+    spec(from, false, true, GateStage::Stable)
 }
 
 const fn gate(name: &'static str, first: u32, last: u32, specs: &'static [GateSpec]) -> FeatureGate {

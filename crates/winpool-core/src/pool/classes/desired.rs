@@ -16,7 +16,7 @@ use crate::{
     kind::Kind,
     kubernetes::quantity::Quantity,
     node::WindowsNode,
-    operation::{Action, Object, Write},
+    operation::{Action, Write, WriteTarget},
     pool::{Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec},
     release_labels,
     revert::FieldWrite,
@@ -191,9 +191,9 @@ impl<'a> DesiredClass<'a> {
 }
 
 /// The class with this name, as it exists.
-pub fn object(name: &str, existing: Option<&RuntimeClassView>) -> Object {
+pub fn object(name: &str, existing: Option<&RuntimeClassView>) -> WriteTarget {
     let uid = existing.and_then(|existing| existing.object.metadata.uid.clone());
-    Object { uid, ..Object::new(Kind::RUNTIME_CLASS, name) }
+    WriteTarget { uid, ..WriteTarget::new(Kind::RUNTIME_CLASS, name) }
 }
 
 /// The tolerations for the taints of the pools, and those in their specs.

@@ -31,7 +31,7 @@ impl Written {
 
 /// The changes of annotations for the autoscaler.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changes {
+pub struct AnnotationChanges {
     /// The annotations to set, and to remove (`None`).
     pub set: BTreeMap<String, Option<String>>,
     /// The annotations that another client set to another value. They are left alone.
@@ -39,9 +39,9 @@ pub struct Changes {
 }
 
 /// Compares the annotations of a group with the desired ones.
-pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str, String>) -> Changes {
+pub fn changes(group: &MachineGroup, pool: &str, desired: &BTreeMap<&'static str, String>) -> AnnotationChanges {
     let before = Written::read(group).unwrap_or_default();
-    let mut changes = Changes::default();
+    let mut changes = AnnotationChanges::default();
     let mut values = BTreeMap::new();
     for key in capacity::ALL {
         let (current, desired) = (group.annotations.get(key), desired.get(key));

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     ForeignText, Problem,
     kind::Kind,
-    operation::{Action, Dependency, Object, Write},
+    operation::{Action, Dependency, Write, WriteTarget},
     pool::{
         Members, Pool, Snapshot, Spec,
         renderings::{self, HeldRendering},
@@ -175,12 +175,12 @@ fn annotation_changes(
     (pool, spec, rules): (&Pool, &Spec, &MachineRules),
     group: &MachineGroup,
     templates: &Templates,
-) -> annotations::Changes {
+) -> annotations::AnnotationChanges {
     let is_read = |reference| objects.infrastructure.contains_key(reference);
     let unread = group.infrastructure.as_ref().is_some_and(|reference| !is_read(reference));
     if rules.capacity.is_some() && (unread || !templates.is_readable()) {
         // Until the provider's report, the profile and the base are known, it is not known what is missing.
-        return annotations::Changes::default();
+        return annotations::AnnotationChanges::default();
     }
     let labels = hints::labels(&pool.name, spec, &group.machine_labels, templates.node_labels());
     let desired = hints::annotations(&labels, spec, kubelet, rules.capacity, provider(objects, group));
@@ -302,7 +302,7 @@ fn patch(
 impl MachineGroup {
     /// Patches the observed version of the group.
     pub(super) fn patch(&self, version: ApiVersion, body: Value) -> Write {
-        let object = Object::namespaced(self.kind.kind().in_version(version), &self.namespace, &self.name);
+        let object = WriteTarget::namespaced(self.kind.kind().in_version(version), &self.namespace, &self.name);
         Write::merge(Action::PatchMachineObject, object, &self.resource_version, body)
     }
 }

@@ -8,7 +8,7 @@ use super::{
     annotations,
     group::{self, GroupPlan},
     rules::MachineRules,
-    state::{ClusterApi, ClusterApiObjects},
+    state::{ClusterApiObjects, ClusterApiState},
     templates::{self, Templates},
     views::{GroupKind, MachineView, TemplateView, key_of},
 };
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct MachinesPlan {
     /// The selected groups, if the Cluster exists; `None` if the pool does not use Cluster API.
-    pub state: Option<ClusterApi<Option<Box<Selected>>>>,
+    pub state: Option<ClusterApiState<Option<Box<Selected>>>>,
     /// Creates the Secrets of templates.
     pub secrets: Vec<Write>,
     /// Creates templates.
@@ -60,7 +60,7 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
         return of_state(Some(snapshot.cluster_api.and_then(|_| None)));
     };
     let Some(cluster) = objects.clusters.get(&key_of(&rules.namespace, &rules.cluster)) else {
-        return of_state(Some(ClusterApi::Installed(None)));
+        return of_state(Some(ClusterApiState::Installed(None)));
     };
     let matching = objects.groups(rules.kind).into_iter().filter(|group| rules.matches(group));
     let (own, others): (Vec<_>, Vec<_>) = matching.partition(|group| rules.selects(group));
@@ -79,7 +79,7 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
     };
     let unused: Vec<_> = templates.unused().into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
     let prune = templates::delete(objects.version, &unused);
-    let state = Some(ClusterApi::Installed(Some(Box::new(selected))));
+    let state = Some(ClusterApiState::Installed(Some(Box::new(selected))));
     MachinesPlan { state, secrets, create, patch, prune }
 }
 
@@ -106,7 +106,7 @@ fn deleted(snapshot: &Snapshot, templates: &[(GroupKind, &TemplateView)]) -> [Ve
 
 /// Whether a pool may have written objects of Cluster API that cannot be read now, so that its cleanup has to wait.
 pub fn is_unknown(snapshot: &Snapshot, pool: &Pool) -> bool {
-    pool.uses_cluster_api() && matches!(snapshot.cluster_api, ClusterApi::Unknown)
+    pool.uses_cluster_api() && matches!(snapshot.cluster_api, ClusterApiState::Unknown)
 }
 
 /// Removes what a pool added, when it is deleted with Cleanup, in two steps. Templates that machines may still need are kept.

@@ -15,7 +15,7 @@ use crate::{Objects, pool::Pool};
 
 /// What is known of Cluster API in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ClusterApi<T> {
+pub enum ClusterApiState<T> {
     /// It is not read yet, or no pool uses it.
     #[default]
     Unknown,
@@ -27,7 +27,7 @@ pub enum ClusterApi<T> {
     Installed(T),
 }
 
-impl<T> ClusterApi<T> {
+impl<T> ClusterApiState<T> {
     /// What is known of it, if it is installed.
     pub fn installed(&self) -> Option<&T> {
         match self {
@@ -37,12 +37,12 @@ impl<T> ClusterApi<T> {
     }
 
     /// What follows from it, if it is installed; `None` while that is unknown.
-    pub fn and_then<U>(&self, known: impl FnOnce(&T) -> Option<U>) -> ClusterApi<U> {
+    pub fn and_then<U>(&self, known: impl FnOnce(&T) -> Option<U>) -> ClusterApiState<U> {
         match self {
-            Self::Unknown => ClusterApi::Unknown,
-            Self::NotInstalled => ClusterApi::NotInstalled,
-            Self::Unsupported(versions) => ClusterApi::Unsupported(versions.clone()),
-            Self::Installed(installed) => known(installed).map_or(ClusterApi::Unknown, ClusterApi::Installed),
+            Self::Unknown => ClusterApiState::Unknown,
+            Self::NotInstalled => ClusterApiState::NotInstalled,
+            Self::Unsupported(versions) => ClusterApiState::Unsupported(versions.clone()),
+            Self::Installed(installed) => known(installed).map_or(ClusterApiState::Unknown, ClusterApiState::Installed),
         }
     }
 }

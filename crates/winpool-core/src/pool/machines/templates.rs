@@ -24,16 +24,16 @@ use crate::{
     Problem,
     kind::Kind,
     node::WindowsNode,
-    operation::{Action, Dependency, Object, Verb, Write},
+    operation::{Action, Dependency, Verb, Write, WriteTarget},
     pool::{
         Pool, Snapshot, Spec,
-        renderings::{HeldRendering, Inputs},
+        renderings::{HeldRendering, RenderingInputs},
         snapshot::{config_name, is_config_name},
     },
     profile::Profile,
     render::{
         Variant,
-        kubeadm::{self, Base, Machine, Template},
+        kubeadm::{self, Base, KubeadmTemplate, Machine},
         settings,
     },
 };
@@ -50,7 +50,7 @@ pub struct DesiredTemplate {
     /// `<pool>-<digest>`.
     pub name: String,
     /// Its content.
-    pub template: Template,
+    pub template: KubeadmTemplate,
     /// The digest of its inputs; empty if they are not stored in a cluster.
     pub rendered_from: String,
 }
@@ -58,7 +58,7 @@ pub struct DesiredTemplate {
 impl DesiredTemplate {
     /// Names a template of a pool after its content. A KubeadmConfig belongs to one MachinePool, so the name of the MachinePool
     /// counts too.
-    pub fn new(pool: &str, machine_pool: Option<&str>, template: Template) -> Self {
+    pub fn new(pool: &str, machine_pool: Option<&str>, template: KubeadmTemplate) -> Self {
         let mut content = template.settings();
         content.extend(machine_pool.map(|name| ("machinePool".to_owned(), name.into())));
         Self { name: config_name(pool, &settings::digest(&content)), template, rendered_from: String::new() }
@@ -72,7 +72,7 @@ pub struct Templates<'a> {
     rules: &'a MachineRules,
     spec: &'a Spec,
     profile: Result<&'a Profile, Problem>,
-    inputs: Option<Inputs>,
+    inputs: Option<RenderingInputs>,
     base: Result<Option<(String, &'a Value)>, Problem>,
     /// The labels with which nodes register: those of the pool, and those of the template of the platform team.
     node_labels: BTreeMap<String, String>,
@@ -105,7 +105,7 @@ impl<'a> Templates<'a> {
             rules,
             spec,
             profile: profile(snapshot, spec),
-            inputs: Inputs::in_snapshot(snapshot, spec),
+            inputs: RenderingInputs::in_snapshot(snapshot, spec),
             base,
             node_labels: of_base.into_iter().flatten().chain(hints::node_labels(spec)).collect(),
             containerd: members.iter().filter_map(of_node).max(),
@@ -244,11 +244,11 @@ impl<'a> Templates<'a> {
     /// Creates the Secrets and the templates that do not exist.
     pub fn missing(&self) -> (Vec<Write>, Vec<Write>) {
         let (kind, namespace, version) = (self.rules.kind, &self.rules.namespace, self.objects.version);
-        let mut desired: BTreeMap<&str, &Template> = BTreeMap::new();
+        let mut desired: BTreeMap<&str, &KubeadmTemplate> = BTreeMap::new();
         for template in self.rendered.values().flatten().filter(|template| self.stored(&template.name).is_none()) {
             desired.insert(&template.name, &template.template);
         }
-        let object = |kind: Kind, name: &str| Object::namespaced(kind, namespace, name);
+        let object = |kind: Kind, name: &str| WriteTarget::namespaced(kind, namespace, name);
         let labels = labels(&self.pool.name, &self.rules.cluster);
         let with_secret = desired.iter().filter(|(_, template)| !template.secret.is_empty());
         let secrets = with_secret.map(|(name, template)| {
@@ -372,12 +372,12 @@ pub fn delete(version: ApiVersion, templates: &[(GroupKind, &TemplateView)]) -> 
     let with_secret = templates.iter().filter(|(_, template)| has_secret_of(template, &template.name));
     let secrets = with_secret.map(|(_, template)| {
         let name = kubeadm::secret_name(&template.name);
-        Write::delete(Action::DeleteMachineObject, Object::namespaced(Kind::SECRET, &template.namespace, &name))
+        Write::delete(Action::DeleteMachineObject, WriteTarget::namespaced(Kind::SECRET, &template.namespace, &name))
     });
     // A template names its Secret, which must be deleted first.
     let templates = templates.iter().map(|(kind, template)| {
         let kind = kind.bootstrap().in_version(version);
-        let object = Object::namespaced(kind, &template.namespace, &template.name).with_uid(&template.uid);
+        let object = WriteTarget::namespaced(kind, &template.namespace, &template.name).with_uid(&template.uid);
         Write { needs: vec![Dependency::All(Kind::SECRET)], ..Write::delete(Action::DeleteMachineObject, object) }
     });
     [secrets.collect(), templates.collect()]
@@ -397,7 +397,7 @@ pub fn template_object(
     kind: GroupKind,
     version: ApiVersion,
     (name, namespace, labels): (&str, &str, &Value),
-    template: &Template,
+    template: &KubeadmTemplate,
 ) -> Value {
     let spec = template.spec(version, name);
     let spec = match kind {
@@ -413,7 +413,7 @@ pub fn template_object(
 }
 
 /// The Secret with the large files of the template with this name.
-pub fn secret_object(template_name: &str, namespace: &str, labels: &Value, template: &Template) -> Value {
+pub fn secret_object(template_name: &str, namespace: &str, labels: &Value, template: &KubeadmTemplate) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Secret",

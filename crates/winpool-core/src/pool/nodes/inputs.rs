@@ -28,7 +28,7 @@ use crate::{
 const REGISTRATION: SignedDuration = SignedDuration::from_mins(10);
 
 /// The inputs of the plan of one node, in addition to the desired state.
-pub struct Inputs<'a> {
+pub struct NodeInputs<'a> {
     pub snapshot: &'a Snapshot,
     pub applied: &'a AppliedKeys,
     pub node: &'a WindowsNode,
@@ -55,7 +55,7 @@ struct EditedTaints {
     record: BTreeMap<TaintKey, Origin>,
 }
 
-impl Inputs<'_> {
+impl NodeInputs<'_> {
     /// The change to the desired state.
     pub fn apply(&self, desired: &DesiredNode, config: DesiredConfig) -> NodePlan {
         let mut plan = NodePlan::default();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use winpool_api::Disruption;
 
 use crate::render::{
-    CONTAINERD_TOML, CRI_DOCKERD_ARGS, ENVIRONMENT, KUBE_PROXY_YAML, KUBELET_ARGS, KUBELET_YAML, settings::Settings,
+    CONTAINERD_TOML, CRI_DOCKERD_ARGS, ENVIRONMENT, KUBE_PROXY_YAML, KUBELET_ARGS, KUBELET_YAML, settings::FileSettings,
 };
 
 /// What the change of a file restarts. A file that is not known restarts everything.
@@ -22,8 +22,8 @@ pub fn disruption_of(file: &str) -> Disruption {
 }
 
 /// The files whose settings differ between two configurations; also those that only one of them has.
-pub fn differing_files<'f>(before: &'f Settings, after: &'f Settings) -> BTreeSet<&'f str> {
-    let differing = |one: &'f Settings, other: &'f Settings| {
+pub fn differing_files<'f>(before: &'f FileSettings, after: &'f FileSettings) -> BTreeSet<&'f str> {
+    let differing = |one: &'f FileSettings, other: &'f FileSettings| {
         one.iter().filter(|(file, settings)| other.get(*file) != Some(settings)).map(|(file, _)| file.as_str())
     };
     differing(before, after).chain(differing(after, before)).collect()
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn files_differ_that_changed_or_are_in_one_configuration_only() {
-        let files = |text: &str| -> Settings {
+        let files = |text: &str| -> FileSettings {
             text.split_whitespace()
                 .map(|part| part.split_once('=').unwrap())
                 .map(|(a, b)| (a.into(), b.into()))

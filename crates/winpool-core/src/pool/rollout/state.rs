@@ -10,7 +10,7 @@ use crate::ForeignText;
 
 /// The state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeState {
+pub enum NodeRollout {
     /// No configuration is desired, and none is being applied.
     Idle,
     /// It does not run its desired configuration, and has not begun to change.
@@ -86,7 +86,7 @@ enum Outcome {
     Running { deadline: Timestamp, verifying: bool },
 }
 
-impl NodeState {
+impl NodeRollout {
     /// The state of a node.
     pub(super) fn of(node: &RolloutNode<'_>, rules: &RolloutRules, now: Timestamp) -> Self {
         let outcome = node.assigned.map(|assigned| (assigned.spec, outcome(assigned, rules, now)));
@@ -108,14 +108,19 @@ impl NodeState {
 }
 
 /// The state of a node that the operator drains for the desired configuration.
-fn draining(node: &RolloutNode<'_>, desired: &Desired<'_>, rules: &RolloutRules, now: Timestamp) -> Option<NodeState> {
+fn draining(
+    node: &RolloutNode<'_>,
+    desired: &Desired<'_>,
+    rules: &RolloutRules,
+    now: Timestamp,
+) -> Option<NodeRollout> {
     let Cordoned::ByOperator(cordon) = node.cordoned else { return None };
     let is_current = desired.drain && cordon.config == desired.config && cordon.attempt >= rules.attempt;
     // A kubelet can write the annotation: a time in the future is none of the operator.
     let deadline = cordon.since.min(now) + rules.timeout;
     is_current.then(|| match now < deadline {
-        true => NodeState::Draining { deadline },
-        false => NodeState::Failed(FailureReason::DrainTimedOut),
+        true => NodeRollout::Draining { deadline },
+        false => NodeRollout::Failed(FailureReason::DrainTimedOut),
     })
 }
 

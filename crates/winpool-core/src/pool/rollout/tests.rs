@@ -10,10 +10,10 @@ use crate::node::Cordon;
 /// The actions, as `win-0 Assign`, and the state without names.
 fn summary(plan: &RolloutPlan) -> String {
     let actions = plan.actions.iter().map(|(name, action)| match action {
-        Action::Assign(disruption) => format!("{name} Assign {}", disruption.name()),
+        RolloutAction::Assign(disruption) => format!("{name} Assign {}", disruption.name()),
         action => format!("{name} {action:?}"),
     });
-    let text = |name: &str, progress: &Progress| {
+    let text = |name: &str, progress: &RolloutProgress| {
         format!("{name} {}/{}, {} failed", progress.done, progress.total, progress.failures.len())
     };
     let state = match &plan.state {

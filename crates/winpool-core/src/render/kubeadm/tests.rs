@@ -40,7 +40,7 @@ fn rendered(
     kubelet: u32,
     containerd: (u32, u32),
     base: Option<&Value>,
-) -> Result<Template, Vec<Problem>> {
+) -> Result<KubeadmTemplate, Vec<Problem>> {
     let profile = profile::check(&serde_json::from_value(profile).unwrap()).unwrap();
     let labels = BTreeMap::from([("agentpool".to_owned(), "web".to_owned())]);
     let runtime = ContainerRuntime::Containerd(ContainerdLine::new(containerd.0, containerd.1));

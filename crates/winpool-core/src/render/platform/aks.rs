@@ -4,7 +4,7 @@ use serde::Serialize;
 use winpool_api::facts::platforms::{AKS_NEEDS_FIPS, Setting};
 
 use super::{
-    LossReport, NodeGroup, selection,
+    LossReport, NodesToMake, selection,
     shell::{self, command},
 };
 use crate::kubernetes::shell_quoted;
@@ -30,7 +30,7 @@ struct KubeletConfig {
 }
 
 impl KubeletConfig {
-    fn new(nodes: &NodeGroup, report: &LossReport) -> Self {
+    fn new(nodes: &NodesToMake, report: &LossReport) -> Self {
         let mut config = Self::default();
         let Some(kubelet) = nodes.profile.map(|profile| &profile.kubelet) else { return config };
         if report.takes(Setting::ImageGc) {
@@ -45,7 +45,7 @@ impl KubeletConfig {
     }
 }
 
-pub(super) fn script(nodes: &NodeGroup, report: &LossReport, image: &str, comment: &str) -> String {
+pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
     let config = KubeletConfig::new(nodes, report);
     let mut arguments: Vec<String> = [
         "--resource-group \"$RESOURCE_GROUP\"",

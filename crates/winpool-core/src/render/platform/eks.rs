@@ -6,7 +6,7 @@ use winpool_api::facts::platforms::Setting;
 
 use super::{
     super::yaml::{Document, Strings},
-    LossReport, NodeGroup, flags, selection,
+    LossReport, NodesToMake, flags, selection,
 };
 use crate::render::powershell;
 
@@ -41,7 +41,7 @@ struct SelfManaged<'a> {
 }
 
 /// The ClusterConfig.
-pub(super) fn cluster_config(nodes: &NodeGroup, report: &LossReport, image: &str, comment: &str) -> String {
+pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
     let mut file = Document::new("");
     file.set("apiVersion", "eksctl.io/v1alpha5");
     file.set("kind", "ClusterConfig");
@@ -66,7 +66,7 @@ pub(super) fn cluster_config(nodes: &NodeGroup, report: &LossReport, image: &str
 
 /// The command that replaces that of eksctl, if there are flags: `$KubeletExtraArgs` has the labels, the taints and the
 /// maximum of pods.
-fn bootstrap(nodes: &NodeGroup, report: &LossReport) -> Option<String> {
+fn bootstrap(nodes: &NodesToMake, report: &LossReport) -> Option<String> {
     let kubelet = flags::kubelet(nodes, report.platform, &report.taken);
     let kube_proxy = flags::kube_proxy(nodes, &report.taken);
     if kubelet.is_empty() && kube_proxy.is_empty() {

@@ -12,7 +12,7 @@ use winpool_api::{
 
 use super::{
     super::{kube_proxy::gates, kubelet},
-    NodeGroup,
+    NodesToMake,
 };
 use crate::profile::Profile;
 
@@ -20,14 +20,14 @@ use crate::profile::Profile;
 type Flag = (&'static str, String);
 
 /// The kubelet's flags for the taken settings that a platform passes as flags.
-pub(super) fn kubelet(nodes: &NodeGroup, platform: Platform, taken: &[Setting]) -> Vec<Flag> {
+pub(super) fn kubelet(nodes: &NodesToMake, platform: Platform, taken: &[Setting]) -> Vec<Flag> {
     let Some(profile) = nodes.profile else { return Vec::new() };
     let is_flag = |setting: &&Setting| matches!(platform.support(**setting), Support::Flag(_));
     taken.iter().filter(is_flag).flat_map(|setting| of(*setting, profile, nodes).unwrap_or_default()).collect()
 }
 
 /// The flags of kube-proxy, if its settings are taken.
-pub(super) fn kube_proxy(nodes: &NodeGroup, taken: &[Setting]) -> Vec<Flag> {
+pub(super) fn kube_proxy(nodes: &NodesToMake, taken: &[Setting]) -> Vec<Flag> {
     let settings = nodes.profile.and_then(|profile| profile.kube_proxy.as_ref());
     let settings = settings.filter(|_| taken.contains(&Setting::KubeProxy));
     settings.map(|settings| of_kube_proxy(settings, nodes.kubelet)).unwrap_or_default()
@@ -40,7 +40,7 @@ pub(super) fn joined(flags: &[Flag]) -> String {
 }
 
 /// Why a setting cannot be written as flags.
-pub(super) fn problem(setting: Setting, nodes: &NodeGroup) -> Option<String> {
+pub(super) fn problem(setting: Setting, nodes: &NodesToMake) -> Option<String> {
     let flags = of(setting, nodes.profile?, nodes);
     match flags {
         None => Some("its value cannot be written as a flag".to_owned()),
@@ -57,7 +57,7 @@ fn is_plain(character: char) -> bool {
 }
 
 /// The flags of a setting. `None` if its value cannot be written as flags.
-fn of(setting: Setting, profile: &Profile, nodes: &NodeGroup) -> Option<Vec<Flag>> {
+fn of(setting: Setting, profile: &Profile, nodes: &NodesToMake) -> Option<Vec<Flag>> {
     let settings = &profile.kubelet;
     let flags = match setting {
         Setting::SystemReserved => {

@@ -3,7 +3,7 @@
 use winpool_api::facts::platforms::Setting;
 
 use super::{
-    LossReport, NodeGroup, selection,
+    LossReport, NodesToMake, selection,
     shell::{self, command},
 };
 use crate::kubernetes::shell_quoted;
@@ -13,7 +13,7 @@ const VARIABLES: &str = "\
 : \"${CLUSTER:?}\" \"${LOCATION:?}\" \"${NODE_POOL:?}\"
 ";
 
-pub(super) fn script(nodes: &NodeGroup, report: &LossReport, image: &str, comment: &str) -> String {
+pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
     let mut arguments: Vec<String> =
         ["--cluster \"$CLUSTER\"", "--location \"$LOCATION\"", "--image-type WINDOWS_LTSC_CONTAINERD"]
             .map(str::to_owned)

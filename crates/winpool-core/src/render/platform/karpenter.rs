@@ -12,7 +12,7 @@ use super::{
         kubelet::eviction_hard,
         yaml::{Document, Quoted, Strings},
     },
-    LossReport, NodeGroup, selection,
+    LossReport, NodesToMake, selection,
 };
 use crate::{kubernetes::quantity::Quantity, profile::Resource};
 
@@ -102,7 +102,7 @@ struct Requirement<'a> {
 }
 
 /// Both objects.
-pub(super) fn objects(nodes: &NodeGroup, report: &LossReport, image: &str, comment: &str) -> String {
+pub(super) fn objects(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
     let mut class = Document::new("");
     class.set("apiVersion", "karpenter.k8s.aws/v1");
     class.set("kind", "EC2NodeClass");
@@ -121,7 +121,7 @@ pub(super) fn objects(nodes: &NodeGroup, report: &LossReport, image: &str, comme
     format!("{comment}{PLACEHOLDERS}{}---\n{}", class.finish(), node_pool(nodes, report))
 }
 
-fn kubelet<'a>(nodes: &NodeGroup<'a>, report: &LossReport) -> Option<Kubelet<'a>> {
+fn kubelet<'a>(nodes: &NodesToMake<'a>, report: &LossReport) -> Option<Kubelet<'a>> {
     let settings = &nodes.profile?.kubelet;
     let takes = |setting| report.takes(setting);
     let extra = |name: &'static str| -> Option<Quoted<'a>> {
@@ -151,7 +151,7 @@ fn kubelet<'a>(nodes: &NodeGroup<'a>, report: &LossReport) -> Option<Kubelet<'a>
     })
 }
 
-fn node_pool(nodes: &NodeGroup, report: &LossReport) -> String {
+fn node_pool(nodes: &NodesToMake, report: &LossReport) -> String {
     let mut pool = Document::new("");
     pool.set("apiVersion", "karpenter.sh/v1");
     pool.set("kind", "NodePool");

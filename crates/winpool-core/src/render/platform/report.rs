@@ -6,7 +6,7 @@ use winpool_api::facts::platforms::{AKS_PODS, Platform, Retirement, Setting, Sup
 
 use super::{
     super::kubelet::taint_flag,
-    NodeGroup, flags,
+    NodesToMake, flags,
     selection::{labels, set, taints},
 };
 
@@ -61,7 +61,7 @@ impl fmt::Display for LossReport {
     }
 }
 
-pub(super) fn report(platform: Platform, nodes: &NodeGroup) -> LossReport {
+pub(super) fn report(platform: Platform, nodes: &NodesToMake) -> LossReport {
     let mut report =
         LossReport { platform, taken: Vec::new(), lost: Vec::new(), retirement: platform.retirement(nodes.build) };
     for setting in set(platform, nodes) {
@@ -74,7 +74,7 @@ pub(super) fn report(platform: Platform, nodes: &NodeGroup) -> LossReport {
 }
 
 /// What happens instead, if a platform does not take a setting, or not this value of it.
-fn instead(platform: Platform, setting: Setting, nodes: &NodeGroup) -> Option<String> {
+fn instead(platform: Platform, setting: Setting, nodes: &NodesToMake) -> Option<String> {
     match platform.support(setting) {
         Support::Replaces(instead) | Support::NotTaken(instead) => Some(instead.to_owned()),
         Support::Always(value) => {
@@ -87,7 +87,7 @@ fn instead(platform: Platform, setting: Setting, nodes: &NodeGroup) -> Option<St
 }
 
 /// Why a platform does not take a value, although it has a field for the setting.
-fn value_problem(platform: Platform, setting: Setting, nodes: &NodeGroup) -> Option<String> {
+fn value_problem(platform: Platform, setting: Setting, nodes: &NodesToMake) -> Option<String> {
     let kubelet = nodes.profile.map(|profile| &profile.kubelet);
     match (setting, platform) {
         (Setting::Taints, _) => {

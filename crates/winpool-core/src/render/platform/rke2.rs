@@ -8,7 +8,7 @@ use winpool_api::facts::platforms::{Platform, Setting};
 
 use super::{
     super::{kubelet::taint_flag, yaml::Document},
-    LossReport, NodeGroup, flags, selection,
+    LossReport, NodesToMake, flags, selection,
 };
 
 const CONFIG: &str = "# Save it as C:\\etc\\rancher\\rke2\\config.yaml.d\\50-winpool.yaml, and restart the service rke2.\n\
@@ -38,7 +38,7 @@ struct Tls<'a> {
 /// The files, by their names below the directories of RKE2.
 pub(super) fn files(
     platform: Platform,
-    nodes: &NodeGroup,
+    nodes: &NodesToMake,
     report: &LossReport,
     comment: &str,
 ) -> BTreeMap<String, String> {
@@ -54,7 +54,7 @@ pub(super) fn files(
     files
 }
 
-fn config(nodes: &NodeGroup, report: &LossReport) -> String {
+fn config(nodes: &NodesToMake, report: &LossReport) -> String {
     let mut file = Document::new("");
     let list = |file: &mut Document, name: &str, words: Vec<String>| {
         if !words.is_empty() {
@@ -75,7 +75,7 @@ fn config(nodes: &NodeGroup, report: &LossReport) -> String {
 }
 
 /// The mirrors. The TLS settings of RKE2 belong to the host of an endpoint.
-fn registries(nodes: &NodeGroup) -> String {
+fn registries(nodes: &NodesToMake) -> String {
     let mut file = Document::new(REGISTRIES);
     let mirrors = nodes.profile.map(|profile| profile.containerd.registry_mirrors.as_slice()).unwrap_or_default();
     let endpoints: BTreeMap<_, _> = mirrors

@@ -4,7 +4,7 @@ use winpool_api::{
     PriorityClass, Taint,
     facts::{
         node_restriction::is_within,
-        pause::Registry,
+        pause::PausePublisher,
         platforms::{Platform, Setting, Support, settings},
     },
 };
@@ -13,7 +13,7 @@ use crate::profile::{Pause, Profile};
 
 use super::{
     super::{kubelet::taint_fields, yaml::Strings},
-    NodeGroup,
+    NodesToMake,
 };
 
 /// The defaults of kubelet and containerd: thresholds of image garbage collection, size and number of container logs, and
@@ -28,7 +28,7 @@ const PULL_PROGRESS_TIMEOUT: &str = "5m";
 /// kubelet or containerd does not count, except for the maximum of pods, because every platform has its own, and for settings of
 /// which the platform has another value than the kubelet: that it has is a difference too. The pause image counts if the profile
 /// names a source other than Microsoft, or a tag.
-pub(super) fn set(platform: Platform, nodes: &NodeGroup) -> Vec<Setting> {
+pub(super) fn set(platform: Platform, nodes: &NodesToMake) -> Vec<Setting> {
     let is_replaced = |setting| {
         nodes.profile.is_some() && matches!(platform.support(setting), Support::Always(_) | Support::Replaces(_))
     };
@@ -40,7 +40,7 @@ pub(super) fn set(platform: Platform, nodes: &NodeGroup) -> Vec<Setting> {
     found
 }
 
-fn is_set(setting: Setting, nodes: &NodeGroup) -> bool {
+fn is_set(setting: Setting, nodes: &NodesToMake) -> bool {
     match setting {
         Setting::Taints => !nodes.taints.is_empty(),
         Setting::Labels => !nodes.labels.is_empty(),
@@ -61,7 +61,7 @@ fn is_set_in(setting: Setting, profile: &Profile) -> bool {
         Setting::PriorityClass => kubelet.priority_class != PriorityClass::Normal,
         Setting::Verbosity => kubelet.verbosity.is_some(),
         Setting::Extra(name) => kubelet.extra(name).is_some(),
-        Setting::PauseImage => *pause != Pause::Known(Registry::Microsoft, None),
+        Setting::PauseImage => *pause != Pause::Known(PausePublisher::Microsoft, None),
         Setting::RegistryMirrors => !containerd.registry_mirrors.is_empty(),
         Setting::Cni => !containerd.cni.bin_dir.is_empty() || !containerd.cni.conf_dir.is_empty(),
         Setting::ImagePullProgressTimeout => containerd.image_pull_progress_timeout != PULL_PROGRESS_TIMEOUT,
@@ -74,7 +74,7 @@ fn is_set_in(setting: Setting, profile: &Profile) -> bool {
 }
 
 /// The taints of a pool that a platform takes, and the others.
-pub(super) fn taints<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> (Vec<&'a Taint>, Vec<&'a Taint>) {
+pub(super) fn taints<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> (Vec<&'a Taint>, Vec<&'a Taint>) {
     let is_first = |index: usize, taint: &Taint| !nodes.taints[..index].iter().any(|other| other.key == taint.key);
     let taken = |index: usize, taint: &Taint| {
         (!taint.value.is_empty() || !platform.taints_need_values())
@@ -87,7 +87,7 @@ pub(super) fn taints<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> (Vec<&'a 
 }
 
 /// The labels of a pool that a platform takes, as key and value, and the keys of the others.
-pub(super) fn labels<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> (Vec<(&'a str, &'a str)>, Vec<&'a str>) {
+pub(super) fn labels<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> (Vec<(&'a str, &'a str)>, Vec<&'a str>) {
     let is_reserved = |key: &str| {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         platform.reserved_label_domains().iter().any(|reserved| is_within(domain, reserved))
@@ -98,12 +98,12 @@ pub(super) fn labels<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> (Vec<(&'a
 }
 
 /// The taints that a platform takes, as maps of key, value and effect.
-pub(super) fn taint_maps<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> Vec<Strings<'a>> {
+pub(super) fn taint_maps<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> Vec<Strings<'a>> {
     taints(platform, nodes).0.into_iter().map(taint_fields).collect()
 }
 
 /// The labels that a platform takes, if there are any.
-pub(super) fn labels_map<'a>(platform: Platform, nodes: &NodeGroup<'a>) -> Option<Strings<'a>> {
+pub(super) fn labels_map<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> Option<Strings<'a>> {
     let (taken, _) = labels(platform, nodes);
     (!taken.is_empty()).then(|| Strings(taken.into_iter().map(|(key, value)| (key, value.to_owned())).collect()))
 }

@@ -1,6 +1,6 @@
 //! Commands for the POSIX shell.
 
-use super::{super::kubelet::taint_flag, LossReport, NodeGroup, selection};
+use super::{super::kubelet::taint_flag, LossReport, NodesToMake, selection};
 use crate::kubernetes::shell_quoted;
 
 /// A command, with each further argument in a line of its own.
@@ -10,7 +10,7 @@ pub(super) fn command(first: &str, arguments: &[String]) -> String {
 }
 
 /// The argument with the taints of the nodes, if they have some.
-pub(super) fn node_taints(report: &LossReport, nodes: &NodeGroup) -> Option<String> {
+pub(super) fn node_taints(report: &LossReport, nodes: &NodesToMake) -> Option<String> {
     let (taints, _) = selection::taints(report.platform, nodes);
     let list: Vec<_> = taints.into_iter().map(taint_flag).collect();
     (!list.is_empty()).then(|| format!("--node-taints {}", shell_quoted(&list.join(","))))

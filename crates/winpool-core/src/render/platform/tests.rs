@@ -31,7 +31,7 @@ fn of(
     let runtime = ContainerRuntime::Containerd(ContainerdLine::new(1, 7));
     let variant = render::Variant { kubelet: Minor(kubelet), runtime, host: BUILD };
     let layer = render::render(taints, &profile, &variant).unwrap().files;
-    let nodes = NodeGroup {
+    let nodes = NodesToMake {
         pool: "web",
         build: BUILD,
         taints,
@@ -293,7 +293,7 @@ fn nodes_without_a_profile_have_taints_and_labels() {
     let labels = labels(&[("team", "web")]);
     let taints = [taint("os", "windows")];
     for target in Target::ALL {
-        let nodes = NodeGroup {
+        let nodes = NodesToMake {
             pool: "web",
             build: BUILD,
             taints: &taints,
@@ -313,7 +313,7 @@ fn nodes_without_a_profile_have_taints_and_labels() {
 #[test]
 fn a_platform_without_an_image_of_the_build_makes_no_documents() {
     let empty = BTreeMap::new();
-    let nodes = |build| NodeGroup {
+    let nodes = |build| NodesToMake {
         pool: "web",
         build: Build(build),
         taints: &[],

@@ -8,7 +8,7 @@ use winpool_api::{
     facts::cluster_api::{DEPLOYMENT_NAME, is_problem},
 };
 
-use super::Problem;
+use super::PoolProblem;
 use crate::{kind::Kind, pool::Pool};
 
 /// The places of conditions: of the version of the object, and, in v1beta1, of v1beta2.
@@ -66,7 +66,7 @@ impl MachineObject {
 }
 
 /// The problems of the objects of a pool.
-pub fn problems(pool: &Pool, objects: &[MachineObject]) -> impl Iterator<Item = Problem> {
+pub fn problems(pool: &Pool, objects: &[MachineObject]) -> impl Iterator<Item = PoolProblem> {
     let status = pool.status.cluster_api.as_ref();
     let is_of_pool = move |object: &&MachineObject| {
         status.is_some_and(|status| {
@@ -76,9 +76,9 @@ pub fn problems(pool: &Pool, objects: &[MachineObject]) -> impl Iterator<Item = 
     objects.iter().filter(is_of_pool).flat_map(|object| object.problems.iter().map(|found| problem(object, found)))
 }
 
-fn problem(object: &MachineObject, found: &MachineCondition) -> Problem {
+fn problem(object: &MachineObject, found: &MachineCondition) -> PoolProblem {
     let MachineObject { kind, namespace, name, .. } = object;
-    Problem {
+    PoolProblem {
         condition: found.kind.clone(),
         reason: found.reason.clone(),
         object: Some(format!("{kind} {namespace}/{name}")),

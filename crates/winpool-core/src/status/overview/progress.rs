@@ -18,7 +18,7 @@ use crate::pool::{
 /// A rollout or rotation that is not complete, or a spec that is being applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Progress {
+pub struct PoolProgress {
     /// Whether the operator, the agents or Cluster API are at work, or the operator has not reconciled the spec yet.
     pub running: bool,
     /// The nodes that run their configuration.
@@ -52,7 +52,7 @@ impl Share {
     }
 }
 
-impl Progress {
+impl PoolProgress {
     /// The progress of a pool, by its status and, if it is known, its plan; `None` if everything is complete.
     pub fn of(pool: &Pool, plan: Option<&Plan>) -> Option<Self> {
         let machines = pool.status.cluster_api.as_ref();

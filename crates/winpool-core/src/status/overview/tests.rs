@@ -31,8 +31,8 @@ fn pool(name: &str, status: Value) -> Pool {
     Pool::from_object(serde_json::from_value(object).unwrap())
 }
 
-fn observed(pools: Vec<Pool>) -> Observed {
-    Observed { pools: pools.into_iter().collect(), namespace: "system".into(), ..Observed::default() }
+fn observed(pools: Vec<Pool>) -> ObservedCluster {
+    ObservedCluster { pools: pools.into_iter().collect(), namespace: "system".into(), ..ObservedCluster::default() }
 }
 
 fn overview(pools: Vec<Pool>) -> Overview {
@@ -147,7 +147,7 @@ fn a_problem_has_all_affected_nodes_and_the_commands() {
     let nodes = nodes.chain([node("alone", "none", "10.0.17763.1")]).collect();
     let pools: Objects<Pool> = [pool].into_iter().collect();
     let snapshot = Some(Snapshot { pools: pools.clone(), nodes, ..Snapshot::default() });
-    let observed = Observed { snapshot, pools, namespace: "system".into(), ..Observed::default() };
+    let observed = ObservedCluster { snapshot, pools, namespace: "system".into(), ..ObservedCluster::default() };
     let overview = Overview::new(&observed, &BTreeSet::new());
     assert_eq!(
         json!(overview.pools[0].problems),
@@ -220,7 +220,8 @@ fn machine_objects_report_problems_in_both_versions() {
             ),
             machine_object(Kind::MACHINE_SET, "web-md-1", status_of_set),
         ];
-        let overview = Overview::new(&Observed { machines, ..observed(vec![pool("web", status)]) }, &BTreeSet::new());
+        let overview =
+            Overview::new(&ObservedCluster { machines, ..observed(vec![pool("web", status)]) }, &BTreeSet::new());
         let pool = &overview.pools[0];
         let found: Vec<_> = pool
             .problems

@@ -12,7 +12,7 @@ use crate::{
     pool::{
         delivery::DeliveryState,
         plan::Member,
-        rollout::{Progress, RolloutPlan, RolloutState},
+        rollout::{RolloutPlan, RolloutProgress, RolloutState},
     },
     render::reserve::ConfigState,
     text::{Counted, about_nodes, counted, some_of},
@@ -28,7 +28,7 @@ pub fn rollout<'a>(input: &'a ReportInput) -> Option<&'a RolloutPlan> {
 
 /// How nodes get a configuration that they do not run, as far as it is decided.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Delivery {
+pub enum DeliveryDecision {
     /// The pool does not write.
     Withheld,
     /// A person or a tool of the user delivers the ConfigMap.
@@ -43,7 +43,7 @@ pub enum Delivery {
     MachinesAreCurrent,
 }
 
-impl Delivery {
+impl DeliveryDecision {
     /// The delivery of a pool that may not write, and whose agents, if it has any, have completed the rollout. `machines` is
     /// `MachinesTemplated`.
     pub fn of(withheld: bool, has_agents: bool, machines: Option<&ComputedCondition>) -> Self {
@@ -152,7 +152,7 @@ fn without_agent<'a>(input: &'a ReportInput) -> NodeMessages<'a> {
 }
 
 /// What a rollout waits for that is not in progress.
-fn waiting(input: &ReportInput, progress: &Progress) -> String {
+fn waiting(input: &ReportInput, progress: &RolloutProgress) -> String {
     if !progress.in_progress.is_empty() {
         return String::new();
     }
@@ -169,7 +169,7 @@ fn waiting(input: &ReportInput, progress: &Progress) -> String {
     unavailable.or(unread).unwrap_or_default()
 }
 
-fn halted(input: &ReportInput, progress: &Progress) -> String {
+fn halted(input: &ReportInput, progress: &RolloutProgress) -> String {
     let failures = progress.failures.iter().map(|failure| format!("{} ({})", failure.node, failure.reason));
     let config = progress.failures.first().map_or("", |failure| failure.config.as_str());
     let next = input.spec.rollout.map_or(1, |rules| rules.attempt.saturating_add(1));
@@ -197,16 +197,16 @@ mod tests {
     fn the_delivery_follows_from_the_method_and_the_machines() {
         let machines = |reason| Some(MACHINES_TEMPLATED.because(reason, ""));
         let table = [
-            (true, true, None, Delivery::Withheld),
-            (true, false, machines(reason::ROTATING), Delivery::Withheld),
-            (false, false, None, Delivery::Manual),
-            (false, true, None, Delivery::AppliedByAgents),
-            (false, false, machines(reason::ROTATING), Delivery::MachinesAreReplaced),
-            (false, false, machines(reason::ROTATION_PENDING), Delivery::MachinesAreOld),
-            (false, false, machines(reason::UP_TO_DATE), Delivery::MachinesAreCurrent),
+            (true, true, None, DeliveryDecision::Withheld),
+            (true, false, machines(reason::ROTATING), DeliveryDecision::Withheld),
+            (false, false, None, DeliveryDecision::Manual),
+            (false, true, None, DeliveryDecision::AppliedByAgents),
+            (false, false, machines(reason::ROTATING), DeliveryDecision::MachinesAreReplaced),
+            (false, false, machines(reason::ROTATION_PENDING), DeliveryDecision::MachinesAreOld),
+            (false, false, machines(reason::UP_TO_DATE), DeliveryDecision::MachinesAreCurrent),
         ];
         for (withheld, has_agents, machines, expected) in table {
-            assert_eq!(Delivery::of(withheld, has_agents, machines.as_ref()), expected, "{machines:?}");
+            assert_eq!(DeliveryDecision::of(withheld, has_agents, machines.as_ref()), expected, "{machines:?}");
         }
     }
 
@@ -216,32 +216,32 @@ mod tests {
                        machine image or preKubeadmCommands. Remove it, and replace the machine";
         let table = [
             (
-                Delivery::Withheld,
+                DeliveryDecision::Withheld,
                 reason::DIFFERS,
                 "The pool does not write, so its nodes cannot have the rendered configuration",
             ),
             (
-                Delivery::Manual,
+                DeliveryDecision::Manual,
                 reason::DIFFERS,
                 "Deliver the files of the ConfigMap in annotation winpool.dev/config and restart the kubelet, or find the other \
                  source of its configuration",
             ),
             (
-                Delivery::AppliedByAgents,
+                DeliveryDecision::AppliedByAgents,
                 reason::DIFFERS,
                 "Its agent reports the configuration as applied, so another file or flag overrides it: kubectl describe wnc NODE",
             ),
             (
-                Delivery::MachinesAreReplaced,
+                DeliveryDecision::MachinesAreReplaced,
                 reason::ROLLING_OUT,
                 "Cluster API replaces the machine. See MachinesTemplated",
             ),
             (
-                Delivery::MachinesAreOld,
+                DeliveryDecision::MachinesAreOld,
                 reason::NOT_DELIVERED,
                 "A machine gets the configuration when it is created. See MachinesTemplated",
             ),
-            (Delivery::MachinesAreCurrent, reason::DIFFERS, current),
+            (DeliveryDecision::MachinesAreCurrent, reason::DIFFERS, current),
         ];
         for (delivery, reason, remedy) in table {
             assert_eq!(delivery.reason(reason::DIFFERS), reason, "{remedy}");

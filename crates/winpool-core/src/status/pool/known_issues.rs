@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use winpool_api::{
     conditions::{ComputedCondition, KNOWN_ISSUES},
-    facts::known_issues::{Severity, known_issue},
+    facts::known_issues::{DefectSeverity, known_issue},
     names::{annotation, reason},
 };
 
 use super::input::ReportInput;
 use crate::{
-    known_issues::{Finding, check},
+    known_issues::{FoundIssue, check},
     text::{agree, some_messages, some_of},
 };
 
 /// The issues of the nodes that are reported and not acknowledged, worst first.
-pub fn reported<'a>(input: &'a ReportInput) -> Vec<Finding<'a>> {
+pub fn reported<'a>(input: &'a ReportInput) -> Vec<FoundIssue<'a>> {
     let nodes = input.active.members.iter().map(|member| member.node.as_ref());
     let mut found = check(nodes, input.pods());
     found.retain(|finding| finding.is_reported() && !input.pool.consents.acknowledges(finding.issue.id));
@@ -26,8 +26,8 @@ pub fn reported<'a>(input: &'a ReportInput) -> Vec<Finding<'a>> {
 pub fn known_issues(input: &ReportInput) -> Option<ComputedCondition> {
     let found = reported(input);
     let reason = match found.first().map(|worst| worst.issue.severity) {
-        Some(Severity::High) => reason::SEVERE_ISSUES,
-        Some(Severity::Medium | Severity::Low) => reason::KNOWN_ISSUES,
+        Some(DefectSeverity::High) => reason::SEVERE_ISSUES,
+        Some(DefectSeverity::Medium | DefectSeverity::Low) => reason::KNOWN_ISSUES,
         None => reason::UNKNOWN_ISSUE_ACKNOWLEDGED,
     };
     let unknown: Vec<_> = input.pool.consents.acknowledged().filter(|id| known_issue(id).is_none()).collect();

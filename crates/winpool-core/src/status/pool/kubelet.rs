@@ -11,7 +11,7 @@ use winpool_api::{
 };
 
 use super::{
-    delivery::{self, Delivery},
+    delivery::{self, DeliveryDecision},
     input::{NodeMessages, ReportInput, about, names, unreadable, worst_of},
     rendering,
 };
@@ -103,7 +103,7 @@ pub fn config_in_effect(input: &ReportInput, machines: Option<&ComputedCondition
         }
     }
     let list = input.list();
-    let delivery = Delivery::of(input.withheld, input.spec.rollout.is_some(), machines);
+    let delivery = DeliveryDecision::of(input.withheld, input.spec.rollout.is_some(), machines);
     let differ = about(&CONFIG_IN_EFFECT, delivery.reason(reason::DIFFERS), &differ, |nodes, names| {
         let problem = format!("reserved resources differ from the configuration on {nodes}: {names}");
         format!("{problem}. {}. {list}", delivery.remedy(nodes))

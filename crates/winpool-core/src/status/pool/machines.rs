@@ -10,15 +10,15 @@ use super::input::{ReportInput, about, worst_of};
 use crate::{
     Problem,
     kind::Kind,
-    operation::{Action, Object, Write},
-    pool::machines::{ClusterApi, GroupPlan, MachineRules, Reference, Selected, has_left_objects},
+    operation::{Action, Write, WriteTarget},
+    pool::machines::{ClusterApiState, GroupPlan, MachineRules, Reference, Selected, has_left_objects},
     text::{counted, some_of, some_of_many},
 };
 
 /// The machines of a pool that uses Cluster API.
 pub fn status(input: &ReportInput) -> Option<ClusterApiStatus> {
     match input.active.machines.state.as_ref().unwrap_or(&input.snapshot.cluster_api.and_then(|_| Some(None))) {
-        ClusterApi::Installed(Some(selected)) => Some(ClusterApiStatus {
+        ClusterApiState::Installed(Some(selected)) => Some(ClusterApiStatus {
             version: selected.version.to_string(),
             namespace: input.spec.machines.as_ref().map(|rules| rules.namespace.clone()).unwrap_or_default(),
             machines: selected.groups.iter().map(|group| group.machines).sum(),
@@ -26,12 +26,12 @@ pub fn status(input: &ReportInput) -> Option<ClusterApiStatus> {
             groups: selected.groups.iter().map(|group| group_status(input, group)).collect(),
         }),
         // What the pool wrote may have to be removed later.
-        ClusterApi::Unknown => input.pool.status.cluster_api.clone(),
-        ClusterApi::Installed(None) if has_left_objects(input.snapshot, input.pool) => {
+        ClusterApiState::Unknown => input.pool.status.cluster_api.clone(),
+        ClusterApiState::Installed(None) if has_left_objects(input.snapshot, input.pool) => {
             let namespace = input.pool.status.cluster_api.as_ref().map(|former| former.namespace.clone())?;
             Some(ClusterApiStatus { namespace, ..ClusterApiStatus::default() })
         }
-        ClusterApi::NotInstalled | ClusterApi::Unsupported(_) | ClusterApi::Installed(None) => None,
+        ClusterApiState::NotInstalled | ClusterApiState::Unsupported(_) | ClusterApiState::Installed(None) => None,
     }
 }
 
@@ -60,29 +60,29 @@ fn group_status(input: &ReportInput, group: &GroupPlan) -> MachineGroupStatus {
 pub fn machines_templated(input: &ReportInput) -> Option<ComputedCondition> {
     let rules = input.spec.machines.as_ref()?;
     let MachineRules { namespace, cluster, .. } = rules;
-    Some(match input.active.machines.state.as_ref().unwrap_or(&ClusterApi::Unknown) {
-        ClusterApi::Unknown => {
+    Some(match input.active.machines.state.as_ref().unwrap_or(&ClusterApiState::Unknown) {
+        ClusterApiState::Unknown => {
             let message = "Cluster API is being read. If this persists, apply config/cluster-api";
             MACHINES_TEMPLATED.because(reason::PROGRESSING, message)
         }
-        ClusterApi::NotInstalled => {
+        ClusterApiState::NotInstalled => {
             let message = "the cluster does not serve Cluster API. Install it, or change spec.delivery.method";
             MACHINES_TEMPLATED.because(reason::CLUSTER_API_NOT_INSTALLED, message)
         }
-        ClusterApi::Unsupported(versions) => {
+        ClusterApiState::Unsupported(versions) => {
             let message = format!(
                 "Cluster API serves {}, and winpool knows v1beta2 and v1beta1. Upgrade Cluster API, or winpool",
                 some_of(versions)
             );
             MACHINES_TEMPLATED.because(reason::CONTRACT_UNSUPPORTED, message)
         }
-        ClusterApi::Installed(None) => {
+        ClusterApiState::Installed(None) => {
             let message = format!(
                 "Cluster {namespace}/{cluster} does not exist. Correct spec.delivery.clusterAPI.clusterName or namespace"
             );
             MACHINES_TEMPLATED.because(reason::CLUSTER_NOT_FOUND, message)
         }
-        ClusterApi::Installed(Some(selected)) => {
+        ClusterApiState::Installed(Some(selected)) => {
             let good = || if selected.elsewhere { elsewhere(selected) } else { good(selected) };
             worst_of(problems(input, rules, selected)).unwrap_or_else(good)
         }
@@ -148,7 +148,7 @@ fn invalid(selected: &Selected) -> Option<ComputedCondition> {
 
 /// A write of an object of Cluster API that failed.
 fn unwritten(input: &ReportInput) -> Option<ComputedCondition> {
-    let of_machines = |object: &Object| object.kind == Kind::SECRET || Kind::CLUSTER_API.contains(&object.kind);
+    let of_machines = |object: &WriteTarget| object.kind == Kind::SECRET || Kind::CLUSTER_API.contains(&object.kind);
     let (Write { object, .. }, error) = input.done.failed().find(|(write, _)| of_machines(&write.object))?;
     let message = format!(
         "{object} cannot be written: {error}. Apply config/cluster-api for namespace {}, or remove the cause",

@@ -13,7 +13,7 @@ use crate::{
     kind::Kind,
     pool::{
         Snapshot,
-        machines::{ClusterApi, GroupPlan, MachinesPlan},
+        machines::{ClusterApiState, GroupPlan, MachinesPlan},
         plan::ActivePool,
         renderings::{self, HeldRendering},
     },
@@ -64,7 +64,7 @@ fn pairs(held: &[HeldRendering]) -> String {
 
 fn held_groups(machines: &MachinesPlan) -> impl Iterator<Item = (&GroupPlan, &HeldRendering)> {
     let groups = match &machines.state {
-        Some(ClusterApi::Installed(Some(selected))) => selected.groups.as_slice(),
+        Some(ClusterApiState::Installed(Some(selected))) => selected.groups.as_slice(),
         _ => &[],
     };
     groups.iter().filter_map(|group| Some((group, group.held.as_ref()?)))

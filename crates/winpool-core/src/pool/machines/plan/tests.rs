@@ -90,14 +90,16 @@ impl Cluster {
     }
 
     fn plan(&mut self) -> MachinesPlan {
-        self.snapshot.cluster_api = ClusterApi::Installed(std::sync::Arc::new(self.objects.clone()));
+        self.snapshot.cluster_api = ClusterApiState::Installed(std::sync::Arc::new(self.objects.clone()));
         let pool = self.snapshot.pools.get("web").unwrap();
         plan(&self.snapshot, (pool, pool.spec.as_ref().unwrap()), &[])
     }
 
     /// The plan for the only group.
     fn group(&mut self) -> GroupPlan {
-        let Some(ClusterApi::Installed(Some(selected))) = self.plan().state else { panic!("no group is selected") };
+        let Some(ClusterApiState::Installed(Some(selected))) = self.plan().state else {
+            panic!("no group is selected")
+        };
         let [group] = &selected.groups[..] else { panic!("{:?}", selected.groups) };
         group.clone()
     }
@@ -327,7 +329,7 @@ fn each_machine_pool_has_its_own_kubeadm_config_which_cluster_api_changes() {
         Cluster::new(json!({"machineDeployments": null, "machinePools": {"matchLabels": {"winpool": "web"}}}))
             .with(group(GroupKind::Pool, "a", "base", json!({})))
             .with(group(GroupKind::Pool, "b", "base", json!({})));
-    let Some(ClusterApi::Installed(Some(selected))) = cluster.plan().state else { panic!() };
+    let Some(ClusterApiState::Installed(Some(selected))) = cluster.plan().state else { panic!() };
     let names: Vec<_> = selected.groups.iter().map(|group| group.template.clone().unwrap()).collect();
     assert_ne!(names[0], names[1]);
     // Cluster API writes the discovery of the cluster into it.

@@ -4,7 +4,7 @@ use proptest::{prelude::*, sample::select};
 use winpool_api::NodeLimit;
 
 use super::simulation::{Agent, Node, Simulation, rules};
-use crate::pool::rollout::{Action, RolloutRules, RolloutState, plan};
+use crate::pool::rollout::{RolloutAction, RolloutRules, RolloutState, plan};
 
 fn any_agent() -> impl Strategy<Value = Agent> {
     prop_oneof![
@@ -78,8 +78,8 @@ impl Simulation {
     }
 }
 
-fn begins(action: &Action) -> bool {
-    matches!(action, Action::Cordon | Action::Assign(_))
+fn begins(action: &RolloutAction) -> bool {
+    matches!(action, RolloutAction::Cordon | RolloutAction::Assign(_))
 }
 
 proptest! {

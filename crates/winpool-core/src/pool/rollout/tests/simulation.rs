@@ -12,7 +12,8 @@ use winpool_api::{
 use crate::{
     node::Cordon,
     pool::rollout::{
-        Action, Assigned, Cordoned, Desired, PodsToEvict, RolloutNode, RolloutPlan, RolloutRules, RolloutState, plan,
+        Assigned, Cordoned, Desired, PodsToEvict, RolloutAction, RolloutNode, RolloutPlan, RolloutRules, RolloutState,
+        plan,
     },
 };
 
@@ -142,15 +143,15 @@ impl Node {
     }
 
     /// Carries out an action of the operator.
-    pub fn apply(&mut self, action: Action, rules: &RolloutRules, now: Timestamp) {
+    pub fn apply(&mut self, action: RolloutAction, rules: &RolloutRules, now: Timestamp) {
         match action {
-            Action::Cordon => {
+            RolloutAction::Cordon => {
                 self.cordon = Some(Cordon { config: self.desired.into(), attempt: rules.attempt, since: now });
             }
-            Action::Evict => self.pods = self.pods.saturating_sub(1),
-            Action::Assign(_) => self.assign(self.desired, rules.attempt, now),
-            Action::Confirm => self.confirm(),
-            Action::Uncordon => self.cordon = None,
+            RolloutAction::Evict => self.pods = self.pods.saturating_sub(1),
+            RolloutAction::Assign(_) => self.assign(self.desired, rules.attempt, now),
+            RolloutAction::Confirm => self.confirm(),
+            RolloutAction::Uncordon => self.cordon = None,
         }
     }
 
@@ -229,7 +230,7 @@ impl Simulation {
         plan(&self.rules, &views, self.now)
     }
 
-    pub fn apply(&mut self, (name, action): &(String, Action)) {
+    pub fn apply(&mut self, (name, action): &(String, RolloutAction)) {
         self.nodes.get_mut(name).unwrap().apply(*action, &self.rules, self.now);
     }
 

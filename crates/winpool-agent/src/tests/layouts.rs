@@ -1,9 +1,7 @@
 //! Nodes of each layout, as their bootstrap leaves them.
 
-use crate::{
-    fake::{FakeHost, service},
-    host::ServiceDefinition,
-};
+use super::fake::{FakeHost, service};
+use crate::host::ServiceDefinition;
 
 pub const KUBEADM_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
 pub const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";

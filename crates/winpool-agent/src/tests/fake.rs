@@ -10,9 +10,9 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{
+use crate::{
     cycle::{Cluster, PodPhase},
-    host::{Host, Output, ServiceDefinition, ServiceState},
+    host::{Host, ProgramOutput, ServiceDefinition, ServiceState},
 };
 
 /// The file that the kubelet of a simulated node reads when it starts. Each line that is a behaviour takes effect:
@@ -64,7 +64,7 @@ pub struct State {
     /// The services, dependencies first.
     pub services: Vec<Service>,
     /// The output of a program, by the end of its path and its first argument.
-    pub programs: Vec<(&'static str, &'static str, Output)>,
+    pub programs: Vec<(&'static str, &'static str, ProgramOutput)>,
     /// The command lines that were run.
     pub runs: Vec<String>,
     /// All files that were written.
@@ -94,8 +94,8 @@ pub fn service(name: &str, command: &str, depends_on: &[&str]) -> ServiceDefinit
     ServiceDefinition { name: name.to_owned(), command: command.to_owned(), depends_on, ..ServiceDefinition::default() }
 }
 
-pub fn output(code: i32, stdout: &str, stderr: &str) -> Output {
-    Output { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
+pub fn output(code: i32, stdout: &str, stderr: &str) -> ProgramOutput {
+    ProgramOutput { code: Some(code), stdout: stdout.into(), stderr: stderr.into() }
 }
 
 impl FakeHost {
@@ -385,7 +385,7 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<Output> {
+    fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<ProgramOutput> {
         let first = arguments.first().map(String::as_str).unwrap_or_default();
         let mut state = self.call()?;
         state.runs.push(format!("{program} {}", arguments.join(" ")));

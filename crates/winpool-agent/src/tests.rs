@@ -1,0 +1,4 @@
+//! Simulated nodes, for the unit tests of all modules.
+
+pub mod fake;
+pub mod layouts;
