@@ -188,7 +188,8 @@ pub fn select_no_member<'n>(
 fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
     let managed = || snapshot.runtime_classes.values().filter(|class| class.is_managed());
     let own = || managed().filter(|class| class.label(label::POOL) == Some(&pool.name));
-    let retained = managed().filter(|class| own().next().is_none() && retained_by(snapshot, class).is_some());
+    let has_own = own().next().is_some();
+    let retained = managed().filter(|class| !has_own && retained_by(snapshot, class).is_some());
     let mut present = own().chain(retained).filter_map(|class| class.build());
     let has_nodes = |old: Build| members.iter().any(|node| node.build() == Some(old));
     let is_ready = members.iter().any(|node| node.ready && selects(spec, node));
