@@ -84,6 +84,7 @@ if [[ ${1:-} == --long ]]; then
   step "build" tests --no-run
   step "build for Windows" build_windows
   export WINPOOL_TEST_LONG=1
+  step "a release, built twice" e2e/release.sh
   step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale leadership:: windows_end_to_end::failures windows_end_to_end::rounds
   exit
 fi

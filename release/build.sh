@@ -53,4 +53,4 @@ rm -rf dist
   --certificates /etc/ssl/certs/ca-certificates.crt \
   --sbom "$target/sbom.cdx.json" \
   --agent-sbom "$target/agent-sbom.cdx.json" \
-  --out dist
+  --out "$PWD/dist"

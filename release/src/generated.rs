@@ -1,5 +1,5 @@
-//! The files of the repository that follow from `config` and `crds`: `install.yaml`, and those of the chart. They are in Git, so
-//! that both ways of installation need no program but kubectl or helm.
+//! The files of the repository that follow from others: from `config` and `crds` `install.yaml` and those of the chart, which are
+//! in Git, so that both ways of installation need no program but kubectl or helm; and those that show the address of the repository.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
-    chart,
+    address, chart,
     manifest::{OperatorImage, install_yaml},
 };
 
@@ -24,7 +24,12 @@ pub fn files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut files: BTreeMap<_, _> =
         in_chart.map(|(path, content)| (Path::new(chart::CHART).join(path), content)).collect();
     files.insert("install.yaml".into(), install_yaml(root, None)?);
-    Ok(files)
+    for path in address::SHOWN_IN {
+        let text = fs::read_to_string(root.join(path)).with_context(|| path.to_owned())?;
+        files.insert(path.into(), text);
+    }
+    let owner = address::owner()?;
+    Ok(files.into_iter().map(|(path, text)| (path, address::with_owner(&text, owner))).collect())
 }
 
 /// The files of the chart that would be there no more, by their paths in the repository.

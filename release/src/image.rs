@@ -21,6 +21,7 @@ use oci_spec::image::{
 use serde::Serialize;
 
 use crate::{
+    address::ADDRESS,
     archive::{Entry, gzip, tar},
     checksums::sha256,
     hive,
@@ -159,7 +160,8 @@ impl Part<'_> {
     /// Adds layer, configuration and manifest, and describes the manifest.
     fn write(self, blobs: &mut Blobs) -> Result<Descriptor> {
         let layer = tar(&self.entries, self.time)?;
-        let labels = [("title", self.title), ("version", self.version), ("licenses", "Apache-2.0")];
+        let labels =
+            [("title", self.title), ("version", self.version), ("source", ADDRESS), ("licenses", "Apache-2.0")];
         let labels = labels.map(|(key, value)| (format!("org.opencontainers.image.{key}"), value.to_owned()));
         let mut config = ConfigBuilder::default()
             .entrypoint(vec![self.entrypoint.to_owned()])

@@ -13,6 +13,7 @@ use winpool_api::{WindowsNodePool, WindowsRuntimeProfile};
 
 use self::pages::{Page, pages};
 
+mod addresses;
 mod pages;
 
 fn root() -> &'static Path {

@@ -48,7 +48,7 @@ fn every_alert_has_a_severity_a_summary_a_description_and_a_runbook() {
         let (name, annotations) = (text(&alert["alert"]), &alert["annotations"]);
         assert!(["critical", "warning"].contains(&text(&alert["labels"]["severity"])), "{name}");
         assert!(!text(&annotations["summary"]).is_empty() && text(&annotations["description"]).len() > 60, "{name}");
-        let url = format!("https://winpool.dev/docs/runbooks#{}", name.to_lowercase());
+        let url = format!("{}/blob/main/docs/runbooks.md#{}", env!("CARGO_PKG_REPOSITORY"), name.to_lowercase());
         assert_eq!(text(&annotations["runbook_url"]), url, "{name}");
         let section = sections.get(name).unwrap_or_else(|| panic!("docs/runbooks.md has no section {name}"));
         for part in ["**What it means.** ", "**What to look at.** ", "**What to do.** ", "```sh\n"] {

@@ -13,6 +13,7 @@ mod failures;
 mod files;
 mod images;
 mod objects;
+mod release_files;
 mod removal;
 mod upgrade;
 mod ways;

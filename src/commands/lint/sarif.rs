@@ -10,7 +10,7 @@ use super::{LintReport, LocatedFinding, finding::relative};
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
 /// The page with a section for each code.
-const PAGE: &str = "https://winpool.dev/docs/lint";
+const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/lint.md");
 
 /// A log with one run, which lists all codes as rules. Files are relative to the working directory.
 pub fn text(report: &LintReport, current: &Path) -> String {

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use e2e::operator::workspace;
-use release::{generated, manifest::OperatorImage};
+use release::{address, generated, manifest::OperatorImage};
 
 #[test]
 fn install_yaml_and_the_chart_are_those_of_config_and_crds() {
@@ -31,9 +31,23 @@ fn one_line_of_install_yaml_is_the_image() {
     assert_eq!(images, [expected]);
 }
 
-/// A copy of the folders of the repository from which the files follow.
+#[test]
+fn the_owner_is_replaced_wherever_the_address_is_shown() {
+    for (text, expected) in [
+        ("home: https://github.com/OWNER/winpool", "home: https://github.com/example/winpool"),
+        ("https://github.com/former/winpool/blob/main/a.md#b", "https://github.com/example/winpool/blob/main/a.md#b"),
+        ("- uses: OWNER/winpool@REF\n", "- uses: example/winpool@REF\n"),
+        ("`gh attestation verify FILE --repo OWNER/winpool` | a", "`gh attestation verify FILE --repo example/winpool` | a"),
+        ("- uses: actions/checkout@v4", "- uses: actions/checkout@v4"),
+        ("https://github.com/kubernetes/kubernetes and a/winpool", "https://github.com/kubernetes/kubernetes and a/winpool"),
+    ] {
+        assert_eq!(address::with_owner(text, "example"), expected);
+    }
+}
+
+/// A copy of the files of the repository from which others follow.
 fn copy(to: &Path) {
-    let folders = ["charts", "config", "crds"].map(|folder| workspace().join(folder));
+    let folders = ["charts", "config", "crds", "docs", "e2e"].map(|folder| workspace().join(folder));
     assert!(Command::new("cp").arg("-r").args(folders).arg(to).status().unwrap().success());
 }
 

@@ -1,0 +1,48 @@
+//! The address of the repository: its owner is set in `Cargo.toml` alone, and the files that show it follow from there.
+
+use anyhow::{Context, Result};
+
+/// The address.
+pub const ADDRESS: &str = env!("CARGO_PKG_REPOSITORY");
+/// The files that show the address, besides those that follow from them.
+pub(crate) const SHOWN_IN: [&str; 5] = [
+    "charts/winpool/Chart.yaml",
+    "config/prometheus/rules.yaml",
+    "docs/install.md",
+    "docs/lint.md",
+    "e2e/prometheus/alerts_test.yaml",
+];
+
+/// What is before the owner in an address, in a step of a workflow, and in a command of `gh`.
+const BEFORE: [&str; 3] = ["https://github.com/", "uses: ", "--repo "];
+/// What follows the owner.
+const NAME: &str = "/winpool";
+
+/// The owner in [`ADDRESS`].
+///
+/// # Errors
+/// When the address has another form.
+pub fn owner() -> Result<&'static str> {
+    let owner = ADDRESS.strip_prefix(BEFORE[0]).and_then(|rest| rest.strip_suffix(NAME));
+    owner.with_context(|| format!("Cargo.toml: the repository {ADDRESS} is not {}OWNER{NAME}", BEFORE[0]))
+}
+
+/// The text with this owner wherever it shows the address.
+#[must_use]
+pub fn with_owner(text: &str, owner: &str) -> String {
+    let replaced = |text: String, before: &&str| {
+        let mut parts = text.split(before);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |done, part| match part.split_once('/') {
+            Some((found, _)) if is_owner(found) && part[found.len()..].starts_with(NAME) => {
+                format!("{done}{before}{owner}{}", &part[found.len()..])
+            }
+            _ => format!("{done}{before}{part}"),
+        })
+    };
+    BEFORE.iter().fold(text.to_owned(), replaced)
+}
+
+fn is_owner(text: &str) -> bool {
+    text.chars().all(|one| one.is_ascii_alphanumeric() || one == '-')
+}

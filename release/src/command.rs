@@ -1,0 +1,141 @@
+//! The command line of the program `release`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use oci_spec::image::Arch;
+
+use crate::{
+    chart,
+    checksums::sha256_sums,
+    generated,
+    image::{AgentImage, Image},
+    manifest::install_yaml,
+};
+
+/// Write install.yaml, the chart, and the files of a release
+#[derive(Parser)]
+pub enum Command {
+    /// Write the files of the repository that follow from others
+    Manifests,
+    AgentImage(AgentImageArgs),
+    All(All),
+}
+
+/// Write the image of the agent, and print its digest
+#[derive(clap::Args)]
+pub struct AgentImageArgs {
+    /// The agent for Windows on amd64
+    #[arg(long)]
+    agent: PathBuf,
+    /// The time of the release, in seconds since 1970
+    #[arg(long, env = "SOURCE_DATE_EPOCH")]
+    time: u64,
+    /// The folder to write to
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// Write all files of a release
+#[derive(clap::Args)]
+pub struct All {
+    /// The name of the image without a tag, such as registry.example/winpool
+    #[arg(long)]
+    repository: String,
+    /// The time of the release, in seconds since 1970
+    #[arg(long, env = "SOURCE_DATE_EPOCH")]
+    time: u64,
+    /// The program for Linux on amd64
+    #[arg(long)]
+    linux_amd64: PathBuf,
+    /// The program for Linux on arm64
+    #[arg(long)]
+    linux_arm64: PathBuf,
+    /// The program for Windows on amd64
+    #[arg(long)]
+    windows_amd64: PathBuf,
+    /// The agent for Windows on amd64
+    #[arg(long)]
+    agent: PathBuf,
+    /// The trusted certificates of the image, in the PEM format
+    #[arg(long)]
+    certificates: PathBuf,
+    /// The software bill of materials of the operator
+    #[arg(long)]
+    sbom: PathBuf,
+    /// The software bill of materials of the agent
+    #[arg(long)]
+    agent_sbom: PathBuf,
+    /// The folder to write to
+    #[arg(long)]
+    out: PathBuf,
+}
+
+impl Command {
+    /// Runs it for the repository at `root`.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn run(&self, root: &Path) -> Result<()> {
+        match self {
+            Self::Manifests => generated::write(root),
+            Self::AgentImage(args) => write_agent_image(args),
+            Self::All(all) => write_all(root, all),
+        }
+    }
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| path.display().to_string())
+}
+
+/// Writes files to a folder, which is created, and prints their paths.
+fn write_files(folder: &Path, files: Vec<(String, Vec<u8>)>) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    for (name, content) in files {
+        let path = folder.join(name);
+        fs::write(&path, content).with_context(|| path.display().to_string())?;
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+fn write_agent_image(args: &AgentImageArgs) -> Result<()> {
+    let program = read(&args.agent)?;
+    let image = AgentImage { version: VERSION, time: args.time, program: &program };
+    let archive = image.archive()?;
+    write_files(&args.out, vec![(image.file_name(), archive.bytes)])?;
+    println!("{}", archive.digest);
+    Ok(())
+}
+
+fn write_all(root: &Path, all: &All) -> Result<()> {
+    let (amd64, arm64, agent) = (read(&all.linux_amd64)?, read(&all.linux_arm64)?, read(&all.agent)?);
+    let image = Image {
+        version: VERSION,
+        time: all.time,
+        certificates: &read(&all.certificates)?,
+        programs: &[(Arch::Amd64, &amd64), (Arch::ARM64, &arm64)],
+    };
+    let agent_image = AgentImage { version: VERSION, time: all.time, program: &agent };
+    let mut files = vec![
+        ("install.yaml".to_owned(), install_yaml(root, Some(&all.repository))?.into_bytes()),
+        (format!("winpool-{VERSION}.tgz"), chart::package(root, &all.repository, all.time)?),
+        (format!("winpool-{VERSION}-image.tar"), image.archive()?.bytes),
+        (agent_image.file_name(), agent_image.archive()?.bytes),
+        (format!("winpool-{VERSION}.cdx.json"), read(&all.sbom)?),
+        (format!("winpool-agent-{VERSION}.cdx.json"), read(&all.agent_sbom)?),
+        (format!("winpool-{VERSION}-linux-amd64"), amd64),
+        (format!("winpool-{VERSION}-linux-arm64"), arm64),
+        (format!("winpool-{VERSION}-windows-amd64.exe"), read(&all.windows_amd64)?),
+        (format!("winpool-agent-{VERSION}-windows-amd64.exe"), agent),
+    ];
+    files.push(("SHA256SUMS".to_owned(), sha256_sums(&files).into_bytes()));
+    write_files(&all.out, files)
+}
