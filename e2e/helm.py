@@ -58,15 +58,25 @@ def config(options):
     return helm.Config(kubeconfig_path=os.environ.get("KUBECONFIG"), namespace=options.namespace)
 
 
+def notes(cluster, options):
+    """The notes of the chart, which helm renders before it changes the cluster."""
+    with helm.Chart.load(options.chart) as chart:
+        files = cluster.render(chart, values(options), name=options.release, namespace=options.namespace)
+    return next(text for path, text in files.items() if path.endswith("/NOTES.txt"))
+
+
 def install(options):
     with config(options) as cluster:
+        text = notes(cluster, options)
         cluster.install(
             options.chart,
             options.release,
             values(options),
             namespace=options.namespace,
             create_namespace=options.create_namespace,
+            rollback_on_failure=options.rollback_on_failure,
         )
+        print(text)
 
 
 def upgrade(options):
@@ -101,6 +111,7 @@ def main():
         added.add_argument("-n", "--namespace", default="default")
         if run is install:
             added.add_argument("--create-namespace", action="store_true")
+            added.add_argument("--rollback-on-failure", action="store_true")
     command(uninstall, "release").add_argument("-n", "--namespace", default="default")
     command(lint, "chart").add_argument("--strict", action="store_true")
     command(package, "chart").add_argument("-d", "--destination", default=".")

@@ -210,6 +210,47 @@ async fn missing_definitions_and_those_of_an_older_version_are_named_in_one_line
         eventually("the operator logs it", SOON, logged).await.unwrap();
         operator.stop().await.unwrap();
     }
+    the_refusal_of_the_api_server_is_named(&control_plane).await;
+}
+
+/// A definition that is stored, but whose names another one of its group has, is not served.
+async fn the_refusal_of_the_api_server_is_named(control_plane: &ControlPlane) {
+    kubectl(control_plane, User::Admin, &["delete", "crd", "--all"]).unwrap();
+    let other = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "wineparties.winpool.dev"},
+        "spec": {
+            "group": "winpool.dev",
+            "names": {"kind": "WineParty", "plural": "wineparties", "shortNames": ["wnp"]},
+            "scope": "Cluster",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    kubectl_with_input(control_plane, User::Admin, &["apply", "-f", "-"], &other.to_string()).unwrap();
+    kubectl(control_plane, User::Admin, &["wait", "--for=condition=Established", "--timeout=180s", "crd", "--all"])
+        .unwrap();
+    apply(control_plane, &["-k", &path("crds")]).unwrap();
+    let admin = control_plane.kubeconfig(User::Admin).display().to_string();
+    let expected =
+        "winpool: windowsnodepools.winpool.dev: not served, NamesAccepted is False: \"wnp\" is already in use";
+    let printed = || async {
+        let plan = String::from_utf8(run(&["plan"], &admin).stderr)?;
+        ensure!(plan.contains(expected), "{plan}");
+        Ok(())
+    };
+    eventually("winpool plan names the refusal", SOON, printed).await.unwrap();
+    let operator = Operator::spawn(control_plane, &[], &[]).unwrap();
+    let logged = || async {
+        let log = operator.log()?;
+        ensure!(log.contains("is already in use"), "{log}");
+        Ok(())
+    };
+    eventually("the operator logs the refusal", SOON, logged).await.unwrap();
+    operator.stop().await.unwrap();
 }
 
 /// Waits until the operator may read the definitions: roles are in effect a moment after they are stored.

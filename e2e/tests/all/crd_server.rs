@@ -7,7 +7,7 @@ mod definitions;
 mod objects;
 mod requests;
 mod rules;
-mod upgrades;
+pub mod upgrades;
 
 #[path = "../../../tests/all/cel/accepted.rs"]
 mod accepted;
@@ -84,7 +84,7 @@ fn object(kind: &str, name: &str, spec: &str) -> Value {
 }
 
 /// The path of the objects of a kind.
-fn collection(object: &Value) -> String {
+pub fn collection(object: &Value) -> String {
     let version = object["apiVersion"].as_str().unwrap();
     let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
     match version.split_once('/').unwrap().0 {
@@ -94,7 +94,7 @@ fn collection(object: &Value) -> String {
 }
 
 /// The path of an object.
-fn path_of(object: &Value) -> String {
+pub fn path_of(object: &Value) -> String {
     format!("{}/{}", collection(object), object["metadata"]["name"].as_str().unwrap())
 }
 

@@ -75,11 +75,11 @@ fn run_helm(mut command: Command) -> Result<String, String> {
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-/// Runs helm in a cluster.
-fn helm_in(control_plane: &ControlPlane, arguments: &[&str]) {
+/// Runs helm in a cluster, and returns what it prints; its errors if it fails.
+fn helm_in(control_plane: &ControlPlane, arguments: &[&str]) -> Result<String, String> {
     let mut command = helm(arguments);
     command.env("KUBECONFIG", control_plane.kubeconfig(User::Admin));
-    run_helm(command).unwrap();
+    run_helm(command)
 }
 
 /// The path of `install.yaml`.

@@ -3,6 +3,8 @@
 //!
 //! `recorded` has definitions as they were released: before `replacesTaints`, and the first ones that a server with CEL takes.
 
+use std::{collections::BTreeSet, fs};
+
 use e2e::{crd_server::CrdServer, install::path, requests::Requests};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -17,8 +19,50 @@ use super::{
 
 const RECORDED: [&str; 2] = ["before-replaces-taints", "first-with-replaces-taints"];
 
+/// The fields that were removed since the first definitions.
+const REMOVED: [(&str, &str); 2] = [(NODE_CONFIG, "status.conditions"), (NODE_CONFIG, "status.lastGood")];
+
+/// The paths of the fields in a schema.
+fn fields(schema: &Value, path: &str) -> BTreeSet<String> {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let named = properties.map(|(name, schema)| (format!("{path}.{name}").trim_start_matches('.').to_owned(), schema));
+    let parts = ["items", "additionalProperties"].into_iter().filter_map(|part| schema.get(part));
+    let parts = parts.flat_map(|schema| fields(schema, path));
+    named.flat_map(|(path, schema)| fields(schema, &path).into_iter().chain([path])).chain(parts).collect()
+}
+
+/// The fields of the kinds in the definitions of a folder.
+fn fields_below(folder: &str) -> BTreeSet<(String, String)> {
+    let of = |definition: Value| {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        fields(schema, "").into_iter().map(move |field| (kind.clone(), field)).collect::<Vec<_>>()
+    };
+    definitions(&path(folder)).into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn the_changelog_names_every_field_that_an_upgrade_removes() {
+    let changelog = fs::read_to_string(path("CHANGELOG.md")).unwrap();
+    let now = fields_below("crds");
+    for recorded in RECORDED {
+        let before = fields_below(&format!("e2e/tests/all/crd_server/recorded/{recorded}"));
+        assert!(before.len() > 200, "{}", before.len());
+        let mut removed: Vec<_> = before.difference(&now).collect();
+        removed.retain(|(_, field)| {
+            let parents = field.match_indices('.').map(|(at, _)| &field[..at]);
+            !parents.into_iter().any(|parent| REMOVED.iter().any(|(_, removed)| *removed == parent))
+        });
+        let expected = REMOVED.map(|(kind, field)| (kind.to_owned(), field.to_owned()));
+        assert_eq!(removed, expected.iter().collect::<Vec<_>>(), "{recorded}");
+    }
+    for (_, field) in REMOVED {
+        assert!(changelog.contains(&format!("`{field}`")), "CHANGELOG.md does not name {field}");
+    }
+}
+
 /// What users may have stored: everything that is accepted today, the samples, and what is refused today but may not have been.
-fn candidates() -> Vec<Value> {
+pub fn candidates() -> Vec<Value> {
     let mut specs: Vec<(&str, String)> = Vec::new();
     specs.extend(accepted::POOLS.iter().map(|spec| (POOL, (*spec).to_owned())));
     specs.extend(accepted::PARTS_OF_POOLS.iter().map(|part| (POOL, rejected::pool(part))));

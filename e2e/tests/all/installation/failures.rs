@@ -1,6 +1,6 @@
 //! Installations that fail, and what docs/install.md says about each: what a person sees, and how it continues afterwards.
 
-use std::{fs, sync::Arc};
+use std::{fs, process::Command, sync::Arc};
 
 use e2e::{
     cluster::{Cluster, SOON},
@@ -13,7 +13,7 @@ use e2e::{
 };
 use serde_json::Value;
 
-use super::{Objects, install_yaml, parsed};
+use super::{Objects, helm_in, install_yaml, parsed};
 
 /// Checks that the page about installation has the part of a message, so that whoever reads it finds the remedy.
 #[track_caller]
@@ -178,4 +178,19 @@ async fn a_definition_that_the_api_server_refuses_is_named_and_everything_else_i
     assert_documented(refused);
     let created = ["deployment/winpool", "serviceaccount/winpool", "crd/windowsruntimeprofiles.winpool.dev"];
     kubectl(&control_plane, User::Admin, &[&["-n", "winpool-system", "get"], &created[..]].concat()).unwrap();
+    kubectl(&control_plane, User::Admin, &["delete", "-f", &install_yaml(), "--ignore-not-found"]).unwrap();
+
+    // Helm removes the rest again, if it is asked to.
+    let chart = control_plane.directory().join("chart");
+    assert!(Command::new("cp").arg("-r").args([path("charts/winpool").as_ref(), &*chart]).status().unwrap().success());
+    let pools = chart.join("files/crds/winpool.dev_windowsnodepools.yaml");
+    fs::write(&pools, fs::read_to_string(&pools).unwrap().replacen(scope, unknown, 1)).unwrap();
+    let rollback = "--rollback-on-failure";
+    let install = ["install", "winpool", chart.to_str().unwrap(), "--namespace", "winpool-system", rollback];
+    let error = helm_in(&control_plane, &[&install[..], &["--create-namespace"]].concat()).unwrap_err();
+    assert!(error.contains(r#""windowsnodepools.winpool.dev" is invalid"#), "{error}");
+    assert_documented(rollback);
+    let all = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings";
+    let left = kubectl(&control_plane, User::Admin, &["get", all, "-A", "-o", "name"]).unwrap();
+    assert!(!left.contains("winpool"), "{left}");
 }

@@ -34,9 +34,18 @@ impl Way {
             }
             Self::Helm => {
                 let namespace = ["--namespace", "winpool-system", "--create-namespace"];
-                helm_in(control_plane, &[&["install", "winpool", "charts/winpool"], &namespace[..]].concat());
+                let install = [&["install", "winpool", "charts/winpool"], &namespace[..]].concat();
+                let notes = helm_in(control_plane, &install).unwrap();
+                // Helm cannot label a namespace that it creates.
+                for command in notes.lines().filter(|line| line.contains("kubectl label ")) {
+                    let words: Vec<_> = command.split_whitespace().skip(1).collect();
+                    kubectl(control_plane, User::Admin, &words).unwrap();
+                }
             }
         }
+        let label = r"jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}";
+        let standard = kubectl(control_plane, User::Admin, &["get", "namespace", "winpool-system", "-o", label]);
+        assert_eq!(standard.unwrap(), "restricted", "{self:?}");
         wait_for_operator_permissions(control_plane).unwrap();
     }
 
@@ -44,7 +53,8 @@ impl Way {
         match self {
             Self::File | Self::Kustomize => self.install(control_plane),
             Self::Helm => {
-                helm_in(control_plane, &["upgrade", "winpool", "charts/winpool", "--namespace", "winpool-system"]);
+                let upgrade = ["upgrade", "winpool", "charts/winpool", "--namespace", "winpool-system"];
+                helm_in(control_plane, &upgrade).map(drop).unwrap();
             }
         }
     }
@@ -57,7 +67,9 @@ impl Way {
         match self {
             Self::File => delete(&["-f", &install_yaml(), "-l", "app.kubernetes.io/name=winpool"]),
             Self::Kustomize => delete(&["-k", &path("config/default")]),
-            Self::Helm => helm_in(control_plane, &["uninstall", "winpool", "--namespace", "winpool-system"]),
+            Self::Helm => {
+                helm_in(control_plane, &["uninstall", "winpool", "--namespace", "winpool-system"]).map(drop).unwrap();
+            }
         }
     }
 }
