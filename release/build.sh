@@ -40,7 +40,7 @@ bill_of_materials() {
   sed "s#file://$PWD#file:///winpool#" "$folder/sbom.cdx.json" >"$out"
   rm -f sbom.cdx.json ./*/sbom.cdx.json ./*/*/sbom.cdx.json
 }
-bill_of_materials x86_64-unknown-linux-musl . "$target/sbom.cdx.json"
+bill_of_materials x86_64-unknown-linux-musl . "$target/operator-sbom.cdx.json"
 bill_of_materials x86_64-pc-windows-gnu crates/winpool-agent "$target/agent-sbom.cdx.json"
 
 rm -rf dist
@@ -51,6 +51,6 @@ rm -rf dist
   --windows-amd64 "$target/x86_64-pc-windows-gnu/release/winpool.exe" \
   --agent "$target/x86_64-pc-windows-gnu/release/winpool-agent.exe" \
   --certificates /etc/ssl/certs/ca-certificates.crt \
-  --sbom "$target/sbom.cdx.json" \
+  --sbom "$target/operator-sbom.cdx.json" \
   --agent-sbom "$target/agent-sbom.cdx.json" \
   --out "$PWD/dist"

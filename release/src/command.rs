@@ -19,11 +19,11 @@ use crate::{
 
 /// Write install.yaml, the chart, and the files of a release
 #[derive(Parser)]
-pub enum Command {
+pub enum ReleaseCommand {
     /// Write the files of the repository that follow from others
     Manifests,
     AgentImage(AgentImageArgs),
-    All(All),
+    All(AllArgs),
 }
 
 /// Write the image of the agent, and print its digest
@@ -42,7 +42,7 @@ pub struct AgentImageArgs {
 
 /// Write all files of a release
 #[derive(clap::Args)]
-pub struct All {
+pub struct AllArgs {
     /// The name of the image without a tag, such as registry.example/winpool
     #[arg(long)]
     repository: String,
@@ -75,7 +75,7 @@ pub struct All {
     out: PathBuf,
 }
 
-impl Command {
+impl ReleaseCommand {
     /// Runs it for the repository at `root`.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ fn write_agent_image(args: &AgentImageArgs) -> Result<()> {
     Ok(())
 }
 
-fn write_all(root: &Path, all: &All) -> Result<()> {
+fn write_all(root: &Path, all: &AllArgs) -> Result<()> {
     let (amd64, arm64, agent) = (read(&all.linux_amd64)?, read(&all.linux_arm64)?, read(&all.agent)?);
     let image = Image {
         version: VERSION,

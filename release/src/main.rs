@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::Parser;
-use release::command::Command;
+use release::command::ReleaseCommand;
 
 fn main() -> Result<()> {
-    Command::parse().run(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+    ReleaseCommand::parse().run(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
 }

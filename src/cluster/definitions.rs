@@ -57,7 +57,8 @@ fn refusal(definition: &CustomResourceDefinition) -> Option<String> {
 
 impl Problems {
     fn sentence(self) -> Option<String> {
-        let part = |names: Vec<String>, what: &str| (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")));
+        let part =
+            |names: Vec<String>, what: &str| (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")));
         let other = format!(
             "of another version of winpool than this one ({}), fields that it has not are not stored",
             env!("CARGO_PKG_VERSION")
@@ -86,15 +87,16 @@ mod tests {
             other_version: names(&["b"]),
         };
         let sentence = all.sentence().unwrap();
-        assert!(sentence.starts_with("a: not installed; b: of another version of winpool than this one (0."), "{sentence}");
+        assert!(
+            sentence.starts_with("a: not installed; b: of another version of winpool than this one (0."),
+            "{sentence}"
+        );
         assert!(sentence.ends_with("; c: not served, NamesAccepted is False: \"c\" is already in use"), "{sentence}");
     }
 
     #[test]
     fn a_definition_that_is_not_served_has_the_reason_of_the_api_server() {
-        let condition = |types: &str, status: &str, message: &str| {
-            json!({"type": types, "status": status, "reason": "Reason", "message": message})
-        };
+        let condition = |types: &str, status: &str, message: &str| json!({"type": types, "status": status, "reason": "Reason", "message": message});
         let established = condition("Established", "True", "");
         let taken = condition("NamesAccepted", "False", "\"wnp\" is already in use");
         for (conditions, expected) in [

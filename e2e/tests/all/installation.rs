@@ -13,6 +13,7 @@ mod failures;
 mod files;
 mod images;
 mod objects;
+mod pod_security;
 mod release_files;
 mod removal;
 mod upgrade;

@@ -19,6 +19,10 @@ pub(super) enum NodeTool {
     KarpenterEc2NodeClass,
     /// A script with gcloud container node-pools create
     GkeNodepool,
+    /// An AzureManagedMachinePool of Cluster API
+    AzureManagedMachinePool,
+    /// An AWSManagedMachinePool of Cluster API
+    AwsManagedMachinePool,
     /// Configuration files of an RKE2 agent
     Rke2,
     /// The KubeadmConfigTemplates, KubeadmConfigs and Secrets that the operator creates for pools with delivery.clusterAPI
@@ -58,6 +62,8 @@ impl NodeTool {
             Self::AksNodepool => Output::Platform(Target::AksNodepool),
             Self::KarpenterEc2NodeClass => Output::Platform(Target::KarpenterEc2NodeClass),
             Self::GkeNodepool => Output::Platform(Target::GkeNodepool),
+            Self::AzureManagedMachinePool => Output::Platform(Target::AzureManagedMachinePool),
+            Self::AwsManagedMachinePool => Output::Platform(Target::AwsManagedMachinePool),
             Self::Rke2 => Output::Platform(Target::Rke2),
             Self::ClusterApi => Output::Machines(MachineTarget::Objects),
             Self::AutoscalerHints => Output::Machines(MachineTarget::AutoscalerHints),

@@ -13,9 +13,9 @@ const ADDRESS: &str = env!("CARGO_PKG_REPOSITORY");
 fn every_file_that_shows_the_address_has_that_of_cargo_toml() {
     let shown = Regex::new(r"(?:https://github\.com/|uses: |--repo )([\w-]+/winpool)\b").unwrap();
     let mut found = 0;
-    let files = walkdir::WalkDir::new(root()).into_iter().filter_entry(|entry| {
-        !["target", ".git", "dist"].contains(&entry.file_name().to_str().unwrap_or_default())
-    });
+    let files = walkdir::WalkDir::new(root())
+        .into_iter()
+        .filter_entry(|entry| !["target", ".git", "dist"].contains(&entry.file_name().to_str().unwrap_or_default()));
     // Sources read it from Cargo.toml, and tests have others.
     let is_source = |path: &std::path::Path| path.extension().is_some_and(|end| end == "rs");
     for file in files.filter_map(Result::ok).filter(|entry| !is_source(entry.path())) {

@@ -21,6 +21,14 @@
 //!   `pkg/controllers/nodeclass/validation.go` and `website/content/en/preview/concepts/nodeclasses.md`. v1.14.1 and
 //!   earlier have only the twelve fields in the schema; later the schema is open, and others stop the NodeClass with
 //!   reason UnsupportedKubeletConfiguration.
+//! - kubernetes-sigs/cluster-api-provider-azure (69ec3a40, 2026-08-19): `api/v1beta1/types_class.go` and
+//!   `azuremanagedmachinepool_types.go` (fields, taints with a value; the API is deprecated, and has no version of Windows),
+//!   `azure/services/aso/aso.go` (merge patches), `internal/webhooks/azuremanagedmachinepool_validation.go` (names, labels).
+//!   Azure/azure-service-operator, `v2/api/containerservice/v1api20250801/structure.txt`, which its `go.mod` needs, read
+//!   2026-11-26: `osSKU` is Windows2019 or Windows2022.
+//! - kubernetes-sigs/cluster-api-provider-aws (2cf09d78, 2026-07-01): `exp/api/v1beta2/awsmanagedmachinepool_types.go` (no
+//!   settings of the kubelet, no type of image with Windows Server 2025) and `types.go` (the words of effects),
+//!   `pkg/cloud/services/eks/nodegroup.go` (a node group without a launch template has no user data).
 //! - cloud.google.com/kubernetes-engine/docs/how-to/node-system-config and customize-containerd-configuration (2026):
 //!   neither file is supported on Windows Server nodes; Google Cloud SDK, `command_lib/container/flags.py`: the
 //!   flags, and `--windows-os-version` with ltsc2019 and ltsc2022 only.
@@ -49,6 +57,10 @@ pub enum Platform {
     Karpenter,
     /// A node pool of Google Kubernetes Engine.
     Gke,
+    /// A node pool of Azure Kubernetes Service, by an AzureManagedMachinePool of Cluster API.
+    AzureManaged,
+    /// A managed node group of Amazon EKS, by an AWSManagedMachinePool of Cluster API.
+    AwsManaged,
     /// An RKE2 agent with a directory of kubelet configuration, 1.32 and later.
     Rke2,
     /// An RKE2 agent whose kubelet is configured by flags, up to 1.31.
@@ -103,7 +115,16 @@ use Support::{Always, File, Flag, Native, NotTaken, Replaces};
 
 impl Platform {
     /// All platforms.
-    pub const ALL: [Self; 6] = [Self::Eks, Self::Aks, Self::Karpenter, Self::Gke, Self::Rke2, Self::Rke2WithFlags];
+    pub const ALL: [Self; 8] = [
+        Self::Eks,
+        Self::Aks,
+        Self::Karpenter,
+        Self::Gke,
+        Self::AzureManaged,
+        Self::AwsManaged,
+        Self::Rke2,
+        Self::Rke2WithFlags,
+    ];
 
     /// The name in messages.
     pub const fn title(self) -> &'static str {
@@ -112,14 +133,17 @@ impl Platform {
             Self::Aks => "AKS",
             Self::Karpenter => "Karpenter",
             Self::Gke => "GKE",
+            Self::AzureManaged => "AKS (AzureManagedMachinePool)",
+            Self::AwsManaged => "EKS (AWSManagedMachinePool)",
             Self::Rke2 | Self::Rke2WithFlags => "RKE2",
         }
     }
 
     const fn column(self) -> usize {
         match self {
-            Self::Eks => 0,
-            Self::Aks => 1,
+            Self::Eks | Self::AwsManaged => 0,
+            // The same settings in fields of almost the same names.
+            Self::Aks | Self::AzureManaged => 1,
             Self::Karpenter => 2,
             Self::Gke => 3,
             Self::Rke2 => 4,
@@ -133,14 +157,19 @@ impl Platform {
             return self.extra(field);
         }
         let row = SETTINGS.iter().find(|(known, _)| *known == setting);
-        row.and_then(|(_, row)| row.get(self.column())).copied().unwrap_or(NotTaken("no source was found"))
+        let found = row.and_then(|(_, row)| row.get(self.column())).copied();
+        match found.unwrap_or(NotTaken("no source was found")) {
+            Flag(_) | Native(_) if self == Self::AwsManaged && !setting.is_of_pool() => NotTaken(EKS_MANAGED),
+            support => support,
+        }
     }
 
     fn extra(self, field: &'static str) -> Support {
         match self {
             Self::Eks if field == "clusterDNS" => Native("clusterDNS"),
             Self::Eks => kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag),
-            Self::Aks => NotTaken(AKS_KUBELET),
+            Self::AwsManaged => NotTaken(EKS_MANAGED),
+            Self::Aks | Self::AzureManaged => NotTaken(AKS_KUBELET),
             Self::Karpenter => match KARPENTER_FIELDS.iter().find(|known| **known == field) {
                 Some(known) => Native(known),
                 None => NotTaken("Karpenter rejects a NodeClass for Windows with this field"),
@@ -156,14 +185,14 @@ impl Platform {
     pub const fn reserved_label_domains(self) -> &'static [&'static str] {
         match self {
             Self::Karpenter => &["kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"],
-            Self::Aks => &["kubernetes.io", "k8s.io", "kubernetes.azure.com"],
+            Self::Aks | Self::AzureManaged => &["kubernetes.io", "k8s.io", "kubernetes.azure.com"],
             _ => &["kubernetes.io", "k8s.io"],
         }
     }
 
     /// Whether a taint needs a value. For GKE no source says that it may be empty.
     pub const fn taints_need_values(self) -> bool {
-        matches!(self, Self::Aks | Self::Gke)
+        matches!(self, Self::Aks | Self::AzureManaged | Self::Gke)
     }
 
     /// Whether two taints cannot have the same key: gcloud reads them into a dictionary.
@@ -173,23 +202,13 @@ impl Platform {
 
     /// The platform's name of the image for a build of Windows; `None` if it has none. RKE2 runs on any machine.
     pub fn image(self, build: Build) -> Option<&'static str> {
-        let names = match build.0 {
-            17763 => [Some("WindowsServer2019CoreContainer"), None, Some("windows2019@latest"), Some("ltsc2019")],
-            20348 => [
-                Some("WindowsServer2022CoreContainer"),
-                Some("Windows2022"),
-                Some("windows2022@latest"),
-                Some("ltsc2022"),
-            ],
-            26100 => [Some("WindowsServer2025CoreContainer"), Some("Windows2025"), Some("windows2025@latest"), None],
-            _ => [None; 4],
-        };
-        names.get(self.column()).copied().flatten()
+        let row = IMAGES.iter().find(|(platform, known, _)| *platform == self && Build(*known) == build);
+        row.map(|(_, _, name)| *name)
     }
 
     /// When the platform retires a build of Windows; `None` if no source says so. For the other platforms no dates were found.
     pub fn retirement(self, build: Build) -> Option<&'static Retirement> {
-        let table = if self == Self::Aks { AKS_RETIREMENTS } else { &[] };
+        let table = if matches!(self, Self::Aks | Self::AzureManaged) { AKS_RETIREMENTS } else { &[] };
         table.iter().find(|retirement| retirement.build == build)
     }
 
@@ -235,6 +254,24 @@ const fn retirement(build: u32, last_minor: Option<u32>, unsupported_from: Date,
     Retirement { build: Build(build), last_minor, unsupported_from, no_images_from }
 }
 
+/// The images for each build of Windows.
+#[rustfmt::skip]
+const IMAGES: &[(Platform, u32, &str)] = &[
+    (Platform::Eks,          17763, "WindowsServer2019CoreContainer"),
+    (Platform::Eks,          20348, "WindowsServer2022CoreContainer"),
+    (Platform::Eks,          26100, "WindowsServer2025CoreContainer"),
+    (Platform::Aks,          20348, "Windows2022"),
+    (Platform::Aks,          26100, "Windows2025"),
+    (Platform::Karpenter,    17763, "windows2019@latest"),
+    (Platform::Karpenter,    20348, "windows2022@latest"),
+    (Platform::Karpenter,    26100, "windows2025@latest"),
+    (Platform::Gke,          17763, "ltsc2019"),
+    (Platform::Gke,          20348, "ltsc2022"),
+    (Platform::AzureManaged, 20348, "Windows2022"),
+    (Platform::AwsManaged,   17763, "WINDOWS_CORE_2019_x86_64"),
+    (Platform::AwsManaged,   20348, "WINDOWS_CORE_2022_x86_64"),
+];
+
 /// The pods on a node of AKS, both bounds included.
 pub const AKS_PODS: (u32, u32) = (10, 250);
 /// The FIPS-enabled image that Windows Server 2025 requires on AKS.
@@ -251,6 +288,7 @@ const GKE_KUBELET: &str = "GKE has no node system configuration for Windows Serv
 const GKE_CONTAINERD: &str = "GKE has no containerd configuration for Windows node images, and uses its own value";
 const EKS_CONTAINERD: &str =
     "the EKS image configures containerd itself, and its bootstrap script has no argument for it";
+const EKS_MANAGED: &str = "a managed node group starts the kubelet with the arguments of its image, and AWSManagedMachinePool has no field for it";
 const KARPENTER_KUBELET: &str =
     "Karpenter passes only twelve fields of the kubelet to a Windows node, which uses the value of its image";
 const RKE2_CONTAINERD: &str =
@@ -337,6 +375,11 @@ pub fn settings() -> impl Iterator<Item = Setting> {
 }
 
 impl Setting {
+    /// Whether it is a setting of the pool instead of its profile.
+    const fn is_of_pool(self) -> bool {
+        matches!(self, Self::Taints | Self::Labels)
+    }
+
     /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
@@ -408,6 +451,8 @@ mod tests {
             (Platform::Aks, [None, Some("Windows2025")]),
             (Platform::Karpenter, [Some("windows2019@latest"), Some("windows2025@latest")]),
             (Platform::Gke, [Some("ltsc2019"), None]),
+            (Platform::AzureManaged, [None, None]),
+            (Platform::AwsManaged, [Some("WINDOWS_CORE_2019_x86_64"), None]),
             (Platform::Rke2, [None, None]),
         ];
         for (platform, images) in table {

@@ -8,6 +8,7 @@ mod eks;
 mod flags;
 mod gke;
 mod karpenter;
+mod managed_pool;
 mod report;
 mod rke2;
 mod selection;
@@ -36,14 +37,25 @@ pub enum Target {
     KarpenterEc2NodeClass,
     /// A node pool of Google Kubernetes Engine, as a command of gcloud.
     GkeNodepool,
+    /// The AzureManagedMachinePool of a MachinePool of Cluster API.
+    AzureManagedMachinePool,
+    /// The AWSManagedMachinePool of a MachinePool of Cluster API.
+    AwsManagedMachinePool,
     /// Files for an RKE2 agent.
     Rke2,
 }
 
 impl Target {
     /// All targets.
-    pub const ALL: [Self; 5] =
-        [Self::EksNodegroup, Self::AksNodepool, Self::KarpenterEc2NodeClass, Self::GkeNodepool, Self::Rke2];
+    pub const ALL: [Self; 7] = [
+        Self::EksNodegroup,
+        Self::AksNodepool,
+        Self::KarpenterEc2NodeClass,
+        Self::GkeNodepool,
+        Self::AzureManagedMachinePool,
+        Self::AwsManagedMachinePool,
+        Self::Rke2,
+    ];
 
     pub fn platform(self, kubelet: Minor) -> Platform {
         match self {
@@ -51,6 +63,8 @@ impl Target {
             Self::AksNodepool => Platform::Aks,
             Self::KarpenterEc2NodeClass => Platform::Karpenter,
             Self::GkeNodepool => Platform::Gke,
+            Self::AzureManagedMachinePool => Platform::AzureManaged,
+            Self::AwsManagedMachinePool => Platform::AwsManaged,
             Self::Rke2 => Platform::rke2(kubelet),
         }
     }
@@ -58,8 +72,8 @@ impl Target {
     /// The text that separates documents on standard output: documents in YAML are one stream, scripts are not separated.
     pub const fn separator(self) -> &'static str {
         match self {
-            Self::EksNodegroup | Self::KarpenterEc2NodeClass | Self::Rke2 => "---\n",
             Self::AksNodepool | Self::GkeNodepool => "\n",
+            _ => "---\n",
         }
     }
 }
@@ -120,6 +134,8 @@ pub fn documents(target: Target, nodes: &NodesToMake) -> Result<PlatformDocument
         Platform::Aks => file("nodepool.sh", aks::script(nodes, &report, image, &comment)),
         Platform::Karpenter => file("karpenter.yaml", karpenter::objects(nodes, &report, image, &comment)),
         Platform::Gke => file("nodepool.sh", gke::script(nodes, &report, image, &comment)),
+        Platform::AzureManaged => file("machine-pool.yaml", managed_pool::azure(nodes, &report, image, &comment)),
+        Platform::AwsManaged => file("machine-pool.yaml", managed_pool::aws(nodes, &report, image, &comment)),
         Platform::Rke2 | Platform::Rke2WithFlags => rke2::files(platform, nodes, &report, &comment),
     };
     Ok(PlatformDocuments { files, report })

@@ -165,22 +165,9 @@ async fn without_the_definitions_the_operator_waits_and_continues_when_they_are_
 #[tokio::test]
 async fn a_definition_that_the_api_server_refuses_is_named_and_everything_else_is_created() {
     let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
-    let text = fs::read_to_string(install_yaml()).unwrap();
     let (scope, unknown) = ("  scope: Cluster\n", "  scope: Everything\n");
-    let broken = control_plane.directory().join("broken.yaml");
-    // Of the file's three definitions, that of the pools is refused.
-    let pools = text.find("name: windowsnodepools.winpool.dev").unwrap();
-    let (before, definition) = text.split_at(pools);
-    fs::write(&broken, format!("{before}{}", definition.replacen(scope, unknown, 1))).unwrap();
-    let error = apply(&control_plane, &["-f", broken.to_str().unwrap()]).unwrap_err().to_string();
-    let refused = r#"The CustomResourceDefinition "windowsnodepools.winpool.dev" is invalid"#;
-    assert!(error.contains(refused), "{error}");
-    assert_documented(refused);
-    let created = ["deployment/winpool", "serviceaccount/winpool", "crd/windowsruntimeprofiles.winpool.dev"];
-    kubectl(&control_plane, User::Admin, &[&["-n", "winpool-system", "get"], &created[..]].concat()).unwrap();
-    kubectl(&control_plane, User::Admin, &["delete", "-f", &install_yaml(), "--ignore-not-found"]).unwrap();
 
-    // Helm removes the rest again, if it is asked to.
+    // Helm removes what it has created, if it is asked to.
     let chart = control_plane.directory().join("chart");
     assert!(Command::new("cp").arg("-r").args([path("charts/winpool").as_ref(), &*chart]).status().unwrap().success());
     let pools = chart.join("files/crds/winpool.dev_windowsnodepools.yaml");
@@ -193,4 +180,18 @@ async fn a_definition_that_the_api_server_refuses_is_named_and_everything_else_i
     let all = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings";
     let left = kubectl(&control_plane, User::Admin, &["get", all, "-A", "-o", "name"]).unwrap();
     assert!(!left.contains("winpool"), "{left}");
+
+    // kubectl leaves it.
+    let text = fs::read_to_string(install_yaml()).unwrap();
+    let broken = control_plane.directory().join("broken.yaml");
+    // Of the file's three definitions, that of the pools is refused.
+    let pools = text.find("name: windowsnodepools.winpool.dev").unwrap();
+    let (before, definition) = text.split_at(pools);
+    fs::write(&broken, format!("{before}{}", definition.replacen(scope, unknown, 1))).unwrap();
+    let error = apply(&control_plane, &["-f", broken.to_str().unwrap()]).unwrap_err().to_string();
+    let refused = r#"The CustomResourceDefinition "windowsnodepools.winpool.dev" is invalid"#;
+    assert!(error.contains(refused), "{error}");
+    assert_documented(refused);
+    let created = ["deployment/winpool", "serviceaccount/winpool", "crd/windowsruntimeprofiles.winpool.dev"];
+    kubectl(&control_plane, User::Admin, &[&["-n", "winpool-system", "get"], &created[..]].concat()).unwrap();
 }

@@ -37,9 +37,15 @@ fn the_owner_is_replaced_wherever_the_address_is_shown() {
         ("home: https://github.com/OWNER/winpool", "home: https://github.com/example/winpool"),
         ("https://github.com/former/winpool/blob/main/a.md#b", "https://github.com/example/winpool/blob/main/a.md#b"),
         ("- uses: OWNER/winpool@REF\n", "- uses: example/winpool@REF\n"),
-        ("`gh attestation verify FILE --repo OWNER/winpool` | a", "`gh attestation verify FILE --repo example/winpool` | a"),
+        (
+            "`gh attestation verify FILE --repo OWNER/winpool` | a",
+            "`gh attestation verify FILE --repo example/winpool` | a",
+        ),
         ("- uses: actions/checkout@v4", "- uses: actions/checkout@v4"),
-        ("https://github.com/kubernetes/kubernetes and a/winpool", "https://github.com/kubernetes/kubernetes and a/winpool"),
+        (
+            "https://github.com/kubernetes/kubernetes and a/winpool",
+            "https://github.com/kubernetes/kubernetes and a/winpool",
+        ),
     ] {
         assert_eq!(address::with_owner(text, "example"), expected);
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Objects, helm, kustomized, parsed, run_helm};
 
 /// The objects of the chart with these options.
-fn rendered(options: &[&str]) -> Objects {
+pub fn rendered(options: &[&str]) -> Objects {
     let arguments = [&["template", "winpool", "charts/winpool", "--namespace", "winpool-system"], options].concat();
     parsed(&run_helm(helm(&arguments)).unwrap_or_else(|error| panic!("{options:?}: {error}")))
 }

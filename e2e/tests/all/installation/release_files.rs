@@ -50,7 +50,7 @@ fn build(folder: &Path) -> String {
     let arguments = fs::read_to_string(folder.join("arguments")).unwrap();
     let time = ["--time", "1700000000"];
     let arguments = ["release"].into_iter().chain(arguments.lines()).chain(time);
-    release::command::Command::try_parse_from(arguments).unwrap().run(workspace()).unwrap();
+    release::command::ReleaseCommand::try_parse_from(arguments).unwrap().run(workspace()).unwrap();
     String::from_utf8(stdout).unwrap()
 }
 
@@ -82,8 +82,9 @@ fn a_release_has_the_same_files_wherever_it_is_built() {
     for (name, content) in &here {
         assert!(*content == there[name], "{name} depends on the folder or the run");
     }
-    let check = Command::new("sha256sum").args(["--check", "--strict", "--quiet", "SHA256SUMS"]);
-    assert!({ check }.current_dir(folders[0].path().join("dist")).status().unwrap().success());
+    let mut check = Command::new("sha256sum");
+    check.args(["--check", "--strict", "--quiet", "SHA256SUMS"]).current_dir(folders[0].path().join("dist"));
+    assert!(check.status().unwrap().success());
 
     let text = |name: &str| String::from_utf8(here[name].clone()).unwrap();
     for (name, content) in [

@@ -18,7 +18,7 @@ const VARIABLES: &str = "\
 /// The kubelet configuration that AKS accepts for Windows.
 #[derive(Default, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
-struct KubeletConfig {
+pub(super) struct AksKubeletConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     image_gc_high_threshold: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,10 +29,11 @@ struct KubeletConfig {
     container_log_max_files: Option<u32>,
 }
 
-impl KubeletConfig {
-    fn new(nodes: &NodesToMake, report: &LossReport) -> Self {
+impl AksKubeletConfig {
+    /// What the report takes; `None` without a setting.
+    pub(super) fn new(nodes: &NodesToMake, report: &LossReport) -> Option<Self> {
         let mut config = Self::default();
-        let Some(kubelet) = nodes.profile.map(|profile| &profile.kubelet) else { return config };
+        let kubelet = &nodes.profile?.kubelet;
         if report.takes(Setting::ImageGc) {
             config.image_gc_high_threshold = Some(kubelet.image_gc_high);
             config.image_gc_low_threshold = Some(kubelet.image_gc_low);
@@ -41,12 +42,17 @@ impl KubeletConfig {
             config.container_log_max_size_mb = Some(kubelet.log_max_size.bytes() >> 20);
             config.container_log_max_files = Some(kubelet.log_max_files);
         }
-        config
+        (config != Self::default()).then_some(config)
     }
 }
 
+/// Whether the image must be the FIPS-enabled one.
+pub(super) fn needs_fips(nodes: &NodesToMake) -> bool {
+    nodes.build == AKS_NEEDS_FIPS
+}
+
 pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
-    let config = KubeletConfig::new(nodes, report);
+    let config = AksKubeletConfig::new(nodes, report);
     let mut arguments: Vec<String> = [
         "--resource-group \"$RESOURCE_GROUP\"",
         "--cluster-name \"$CLUSTER\"",
@@ -56,7 +62,7 @@ pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comm
     .map(str::to_owned)
     .into();
     arguments.push(format!("--os-sku {image}"));
-    if nodes.build == AKS_NEEDS_FIPS {
+    if needs_fips(nodes) {
         arguments.push("--enable-fips-image".to_owned());
     }
     if let Some(profile) = nodes.profile.filter(|_| report.takes(Setting::MaxPods)) {
@@ -69,7 +75,7 @@ pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comm
         arguments.push(format!("--labels {}", words.join(" ")));
     }
     let mut script = format!("{comment}{VARIABLES}");
-    if config != KubeletConfig::default() {
+    if let Some(config) = config {
         // Numbers can always be serialized.
         let json = serde_json::to_string_pretty(&config).unwrap_or_default();
         script += &format!("cat >{FILE} <<'EOF'\n{json}\nEOF\n");

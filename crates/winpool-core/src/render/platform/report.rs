@@ -110,13 +110,13 @@ fn value_problem(platform: Platform, setting: Setting, nodes: &NodesToMake) -> O
             let other = endpoints.map(String::as_str).find(|endpoint| !is_plain(endpoint))?;
             Some(format!("RKE2 is known to accept only addresses without a path or with /v2, unlike {other}"))
         }
-        (Setting::MaxPods, Platform::Aks) => {
+        (Setting::MaxPods, Platform::Aks | Platform::AzureManaged) => {
             let (least, most) = AKS_PODS;
             let pods = kubelet?.max_pods;
             (!(least..=most).contains(&pods))
                 .then(|| format!("AKS accepts {least} to {most} pods, and uses the default of its network plugin"))
         }
-        (Setting::ContainerLogs, Platform::Aks) => {
+        (Setting::ContainerLogs, Platform::Aks | Platform::AzureManaged) => {
             let bytes = kubelet?.log_max_size.bytes();
             (bytes % MEBIBYTE != 0).then(|| "AKS accepts sizes in whole Mi only, and uses 10Mi and 5 files".to_owned())
         }

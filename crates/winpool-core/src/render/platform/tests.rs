@@ -110,10 +110,15 @@ fn a_setting_changes_the_documents_exactly_if_it_is_taken() {
     for target in Target::ALL {
         for kubelet in [30, 31, 32, 36] {
             let before = plain(target, kubelet, &base());
-            assert_eq!(before.report.taken, [Setting::MaxPods]);
-            // AKS has other values than the defaults of the kubelet, which this profile means.
-            let replaced = if target == Target::AksNodepool { vec!["evictionHard", "priorityClass"] } else { vec![] };
-            assert_eq!(lost(&before), replaced);
+            let (taken, replaced) = match target {
+                // AKS has other values than the defaults of the kubelet, which this profile means.
+                Target::AksNodepool | Target::AzureManagedMachinePool => {
+                    (vec![Setting::MaxPods], vec!["evictionHard", "priorityClass"])
+                }
+                Target::AwsManagedMachinePool => (vec![], vec!["maxPods"]),
+                _ => (vec![Setting::MaxPods], vec![]),
+            };
+            assert_eq!((&before.report.taken, lost(&before)), (&taken, replaced), "{target:?}");
             for (setting, patch) in patches() {
                 let after = plain(target, kubelet, &patched(&patch));
                 let name = format!("{target:?} {kubelet} {setting:?}");
@@ -150,28 +155,25 @@ fn every_setting_of_a_profile_is_taken_or_lost_once() {
 #[test]
 fn each_platform_loses_these_settings() {
     let containerd = ["cni", "imagePullProgressTimeout", "root", "extraConfig"];
+    let aks = [
+        "systemReserved",
+        "kubeReserved",
+        "evictionHard",
+        "featureGates",
+        "priorityClass",
+        "logging.verbosity",
+        "clusterDNS",
+        "podsPerCore",
+        "registryPullQPS",
+        "nodeStatusReportFrequency",
+        "pauseImage",
+        "registryMirrors",
+        "kubeProxy",
+        "proxy",
+    ];
     let table = [
         (Target::EksNodegroup, 36, vec!["nodeStatusReportFrequency", "pauseImage", "registryMirrors", "proxy"]),
-        (
-            Target::AksNodepool,
-            36,
-            vec![
-                "systemReserved",
-                "kubeReserved",
-                "evictionHard",
-                "featureGates",
-                "priorityClass",
-                "logging.verbosity",
-                "clusterDNS",
-                "podsPerCore",
-                "registryPullQPS",
-                "nodeStatusReportFrequency",
-                "pauseImage",
-                "registryMirrors",
-                "kubeProxy",
-                "proxy",
-            ],
-        ),
+        (Target::AksNodepool, 36, aks.to_vec()),
         (
             Target::KarpenterEc2NodeClass,
             36,
@@ -210,6 +212,8 @@ fn each_platform_loses_these_settings() {
                 "proxy",
             ],
         ),
+        (Target::AzureManagedMachinePool, 36, aks.to_vec()),
+        (Target::AwsManagedMachinePool, 36, aks.into_iter().chain(["maxPods", "imageGC", "containerLogs"]).collect()),
         (Target::Rke2, 32, vec!["proxy"]),
         (Target::Rke2, 31, vec!["evictionHard", "nodeStatusReportFrequency", "proxy"]),
     ];
@@ -266,7 +270,7 @@ fn a_value_that_a_platform_does_not_accept_is_lost() {
 fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
     let taints = [taint("os", "windows"), taint("batch", ""), taint("os", "other")];
     let labels = labels(&[("team", "web"), ("example.kubernetes.io/x", "1"), ("kubernetes.azure.com/y", "2")]);
-    let table: [(Target, &[&str], &[&str]); 5] = [
+    let table: [(Target, &[&str], &[&str]); 7] = [
         (Target::EksNodegroup, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
         (
             Target::AksNodepool,
@@ -275,6 +279,16 @@ fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
         ),
         (Target::KarpenterEc2NodeClass, &["batch", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
         (Target::GkeNodepool, &["os=windows:NoSchedule", "kubernetes.azure.com/y=2"], &["batch", "other"]),
+        (
+            Target::AzureManagedMachinePool,
+            &["key: \"os\"", "value: \"other\"", "effect: \"NoSchedule\"", "team: \"web\""],
+            &["batch", "example.kubernetes.io/x", "kubernetes.azure.com/y"],
+        ),
+        (
+            Target::AwsManagedMachinePool,
+            &["key: \"batch\"", "value: \"other\"", "effect: \"no-schedule\"", "kubernetes.azure.com/y: \"2\""],
+            &["example.kubernetes.io/x", "NoSchedule"],
+        ),
         (Target::Rke2, &["batch=:NoSchedule", "team=web"], &["example.kubernetes.io/x"]),
     ];
     for (target, present, absent) in table {
@@ -326,6 +340,16 @@ fn a_platform_without_an_image_of_the_build_makes_no_documents() {
     let table = [
         (Target::GkeNodepool, 26100, "GKE has no known image with Windows 10.0.26100"),
         (Target::AksNodepool, 17763, "AKS has no known image with Windows 10.0.17763"),
+        (
+            Target::AzureManagedMachinePool,
+            26100,
+            "AKS (AzureManagedMachinePool) has no known image with Windows 10.0.26100",
+        ),
+        (
+            Target::AwsManagedMachinePool,
+            26100,
+            "EKS (AWSManagedMachinePool) has no known image with Windows 10.0.26100",
+        ),
         (Target::KarpenterEc2NodeClass, 19042, "Karpenter has no known image with Windows 10.0.19042"),
     ];
     for (target, build, expected) in table {
@@ -338,7 +362,7 @@ fn a_platform_without_an_image_of_the_build_makes_no_documents() {
 
 #[test]
 fn documents_in_yaml_are_valid_with_their_report() {
-    for target in [Target::EksNodegroup, Target::KarpenterEc2NodeClass, Target::Rke2] {
+    for target in Target::ALL.into_iter().filter(|target| target.separator() == "---\n") {
         for (_, patch) in patches() {
             let documents = plain(target, 36, &patched(&patch));
             for text in documents.files.values() {
