@@ -37,7 +37,7 @@ const LAYERS: &[&[&str]] = &[
     &["core::known_issues"],
     &["core::pool"],
     &["core::status"],
-    &["core::adopt", "core::lint", "core::migrate", "core::upgrade"],
+    &["core::adopt", "core::doctor", "core::lint", "core::migrate", "core::upgrade"],
     &["core"],
     &["core::manifests"],
     &["agent"],

@@ -8,6 +8,7 @@ pub mod cluster_api;
 pub mod containerd;
 pub mod containerd_settings;
 pub mod eviction;
+pub mod exit_codes;
 pub mod feature_gates;
 pub mod host_process;
 pub mod known_issues;
@@ -93,6 +94,8 @@ pub const TABLES: &[Table] = &[
         &["containerd/containerd", "microsoft/hcsshim"]),
     table("eviction", date(2026, 8, 22), eviction::LINUX_ONLY.len(), 36, Hand,
         &["kubernetes/kubernetes"]),
+    table("exit_codes", date(2026, 11, 26), exit_codes::EXIT_CODES.len(), NO_MINOR, Hand,
+        &["microsoft/windows-rs", "microsoft/hcsshim", "microsoft/dotnet-framework-docker"]),
     table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Program,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
     table("host_process", date(2026, 11, 26), host_process::MOUNTS.len(), NO_MINOR, Hand,

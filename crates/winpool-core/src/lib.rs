@@ -2,6 +2,7 @@
 
 pub mod adopt;
 mod decode;
+pub mod doctor;
 pub mod election;
 pub mod foreign_text;
 pub mod image;

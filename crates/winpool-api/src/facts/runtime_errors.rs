@@ -7,7 +7,7 @@
 //! `daemon/containerd/image_windows.go` and its predecessor in `distribution` (2024).
 
 /// Substrings, in lower case, that occur only in errors about a platform mismatch.
-pub(super) const MISMATCH_ERRORS: [&str; 6] = [
+pub const MISMATCH_ERRORS: [&str; 6] = [
     "0xc0370101",
     "operating system of the container does not match the operating system of the host",
     "container operating system does not match the host operating system",

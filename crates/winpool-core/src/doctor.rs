@@ -1,0 +1,143 @@
+//! `winpool doctor`: which known symptoms a pool, a node or a pod has, by what was read of the cluster.
+//!
+//! A symptom is found with what shows it, excluded if everything that could show it was read, or else not determinable.
+
+mod case;
+mod checks;
+mod evidence;
+mod masking;
+mod symptoms;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::text::counted;
+use case::{Case, Checked, contains_one};
+use symptoms::Detection;
+
+pub use case::{Observation, Undetermined};
+pub use evidence::{Evidence, EvidencePart, Layer, Patient, Unavailable};
+pub use masking::{masked, reduced};
+pub use symptoms::{SYMPTOMS, Symptom};
+
+/// How many observations of a symptom are reported.
+const MAX_OBSERVATIONS: usize = 5;
+
+/// The symptoms of a pool, a node or a pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnosis {
+    /// What it is about.
+    pub subject: String,
+    /// The symptoms that it has.
+    pub found: Vec<FoundSymptom>,
+    /// The ids of the symptoms that it does not have.
+    pub excluded: Vec<&'static str>,
+    /// The symptoms that are not determinable.
+    pub not_determinable: Vec<UndeterminedSymptom>,
+}
+
+/// A symptom that was found.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs)] // fields without a comment are those of the symptom
+pub struct FoundSymptom {
+    pub id: &'static str,
+    pub title: &'static str,
+    /// What shows it: the first texts.
+    pub evidence: Vec<Observation>,
+    /// How many more texts show it.
+    pub more: usize,
+    pub cause: &'static str,
+    pub remedy: &'static str,
+    pub source: &'static str,
+}
+
+/// A symptom that is not determinable.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs)] // fields without a comment are those of the symptom
+pub struct UndeterminedSymptom {
+    pub id: &'static str,
+    pub title: &'static str,
+    /// Why.
+    pub because: Undetermined,
+}
+
+impl Diagnosis {
+    /// The diagnosis from what was read.
+    pub fn of(evidence: &Evidence) -> Self {
+        let case = Case { evidence };
+        let (found, excluded, not_determinable) = (Vec::new(), Vec::new(), Vec::new());
+        let mut diagnosis = Self { subject: evidence.patient.to_string(), found, excluded, not_determinable };
+        for symptom in SYMPTOMS {
+            match verdict(symptom, &case) {
+                Ok(observed) if observed.is_empty() => diagnosis.excluded.push(symptom.id),
+                Ok(observed) => diagnosis.found.push(FoundSymptom::new(symptom, observed)),
+                Err(because) => {
+                    let Symptom { id, title, .. } = symptom;
+                    diagnosis.not_determinable.push(UndeterminedSymptom { id, title, because });
+                }
+            }
+        }
+        diagnosis
+    }
+
+    /// How many symptoms were found; `None` without one.
+    pub fn summary(&self) -> Option<String> {
+        let found = self.found.len();
+        (found > 0).then(|| format!("{} of {}", counted(found, "symptom"), self.subject))
+    }
+}
+
+impl FoundSymptom {
+    fn new(symptom: &Symptom, observed: BTreeSet<Observation>) -> Self {
+        let Symptom { id, title, cause, remedy, source, .. } = *symptom;
+        let more = observed.len().saturating_sub(MAX_OBSERVATIONS);
+        let evidence = observed.into_iter().take(MAX_OBSERVATIONS).collect();
+        Self { id, title, evidence, more, cause, remedy, source }
+    }
+}
+
+/// What shows a symptom. Without an observation, every part that could have one must be complete.
+fn verdict(symptom: &Symptom, case: &Case<'_>) -> Result<BTreeSet<Observation>, Undetermined> {
+    let observed: BTreeSet<_> = detect(&symptom.detection, case)?.into_iter().collect();
+    let missing = symptom.parts().iter().find_map(|part| case.evidence.missing(*part));
+    match missing.filter(|_| observed.is_empty()) {
+        Some(missing) => Err(missing.into()),
+        None => Ok(observed),
+    }
+}
+
+fn detect(detection: &Detection, case: &Case<'_>) -> Checked {
+    match *detection {
+        Detection::Events { about, reasons, texts } => {
+            let events = case.events(&case.pods_in(about)?, reasons)?.into_iter();
+            let has_text = |message: &Option<String>| contains_one(message.as_deref().unwrap_or_default(), texts);
+            let events = events.filter(|(_, event)| has_text(&event.message));
+            Ok(events.map(|(pod, event)| Observation::of_event(pod, event)).collect())
+        }
+        Detection::OtherEvents { about, reason } => {
+            let events = case.events(&case.pods_in(about)?, &[reason])?.into_iter();
+            let events = events.filter(|(_, event)| !is_in_a_row(reason, event.message.as_deref().unwrap_or_default()));
+            Ok(events.map(|(pod, event)| Observation::of_event(pod, event)).collect())
+        }
+        Detection::Condition { of, statuses, texts } => {
+            let is_asked = |type_: &str, status: &str| type_ == of && statuses.contains(&status);
+            let asked = case.conditions()?.into_iter().filter(|(_, found)| is_asked(&found.type_, &found.status));
+            let asked = asked.filter(|(_, found)| contains_one(found.message.as_deref().unwrap_or_default(), texts));
+            Ok(asked.map(|(node, condition)| Observation::of_condition(node, condition)).collect())
+        }
+        Detection::Check { check, .. } => check(case),
+        Detection::OnNode { command } => Err(Undetermined::OnNode(command)),
+    }
+}
+
+/// Whether a row has a text of an event with this reason.
+fn is_in_a_row(reason: &str, message: &str) -> bool {
+    SYMPTOMS.iter().any(|symptom| match symptom.detection {
+        Detection::Events { reasons, texts, .. } => reasons.contains(&reason) && contains_one(message, texts),
+        _ => false,
+    })
+}

@@ -1,0 +1,193 @@
+//! What the checks of symptoms have in common: the objects in question, and what a check answers.
+
+use std::{collections::BTreeMap, fmt};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ContainerStatus, Event, Node, NodeCondition, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde::{Serialize, Serializer};
+
+use super::evidence::{Evidence, Patient, Unavailable};
+
+/// A text in the cluster that shows a symptom.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Observation {
+    /// The object, such as `Pod shop/web-1`.
+    pub object: String,
+    /// Where the text is, such as `event FailedCreatePodSandBox`.
+    pub place: String,
+    /// The text, as it was written.
+    pub text: String,
+}
+
+impl Observation {
+    pub(super) fn of_pod(pod: &Pod, place: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { object: format!("Pod {}", key(&pod.metadata)), place: place.into(), text: text.into() }
+    }
+
+    pub(super) fn of_node(node: &str, place: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { object: format!("Node {node}"), place: place.into(), text: text.into() }
+    }
+
+    pub(super) fn of_event(pod: &Pod, event: &Event) -> Self {
+        let reason = event.reason.as_deref().unwrap_or_default();
+        Self::of_pod(pod, format!("event {reason}"), event.message.as_deref().unwrap_or_default())
+    }
+
+    pub(super) fn of_condition(node: &Node, condition: &NodeCondition) -> Self {
+        let NodeCondition { type_, status, reason, message, .. } = condition;
+        let reason = reason.as_deref().unwrap_or("no reason");
+        let place = format!("condition {type_}={status} ({reason})");
+        Self::of_node(name(&node.metadata), place, message.as_deref().unwrap_or_default())
+    }
+}
+
+/// Why a symptom is not determinable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undetermined {
+    /// A part that shows it could not be read, or not completely.
+    Unavailable(Unavailable),
+    /// Only the node itself can show it, with this command.
+    OnNode(&'static str),
+    /// What was read does not show it.
+    NotShown(String),
+}
+
+impl From<Unavailable> for Undetermined {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::Unavailable(unavailable)
+    }
+}
+
+impl fmt::Display for Undetermined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(Unavailable { part, reason }) => write!(f, "{} are not read: {reason}", part.resource()),
+            Self::OnNode(command) => write!(f, "only the node can show this. Run there: {command}"),
+            Self::NotShown(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl Serialize for Undetermined {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What shows a symptom; nothing if the symptom is excluded.
+pub(super) type Checked = Result<Vec<Observation>, Undetermined>;
+
+/// The state of a pod in which a symptom concerns it. A pod in another state may have old events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodState {
+    /// It is assigned to a node, and none of its containers was started.
+    NotStarted,
+    /// It is not ready, or has failed.
+    NotReady,
+    /// It should have been removed for more than two minutes.
+    StuckTerminating,
+}
+
+/// How long a pod may be Terminating after its grace period.
+const TERMINATION: SignedDuration = SignedDuration::from_mins(2);
+
+impl PodState {
+    /// Whether a pod is in this state.
+    pub(super) fn holds(self, pod: &Pod, now: Timestamp) -> bool {
+        // The time of a deletion is the end of the grace period.
+        let deleted = pod.metadata.deletion_timestamp.as_ref();
+        let is_assigned = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        match self {
+            Self::NotStarted => deleted.is_none() && is_assigned && phase(pod) == "Pending",
+            Self::NotReady => {
+                let is_finished = phase(pod) == "Succeeded";
+                deleted.is_none() && is_assigned && !is_finished && pod_condition(pod, "Ready") != Some("True")
+            }
+            Self::StuckTerminating => deleted.is_some_and(|Time(at)| now.duration_since(*at) > TERMINATION),
+        }
+    }
+}
+
+/// The objects in question.
+pub(super) struct Case<'e> {
+    pub evidence: &'e Evidence,
+}
+
+impl<'e> Case<'e> {
+    pub fn now(&self) -> Timestamp {
+        self.evidence.at
+    }
+
+    /// The pods in question: one, or all on the nodes.
+    pub fn pods(&self) -> Result<Vec<&'e Pod>, Unavailable> {
+        let pods = self.evidence.pods()?;
+        let is_asked = |pod: &&Pod| match &self.evidence.patient {
+            Patient::Pod { namespace, name: asked } => {
+                pod.metadata.namespace.as_ref() == Some(namespace) && name(&pod.metadata) == asked
+            }
+            Patient::Pool { .. } | Patient::Node { .. } => true,
+        };
+        Ok(pods.iter().filter(is_asked).collect())
+    }
+
+    /// The pods in question that are in a state.
+    pub fn pods_in(&self, state: PodState) -> Result<Vec<&'e Pod>, Unavailable> {
+        let now = self.now();
+        Ok(self.pods()?.into_iter().filter(|pod| state.holds(pod, now)).collect())
+    }
+
+    /// The events with one of these reasons about pods, with the pod.
+    pub fn events<'p>(&self, pods: &[&'p Pod], reasons: &[&str]) -> Result<Vec<(&'p Pod, &'e Event)>, Unavailable> {
+        let events = self.evidence.events()?;
+        let by_uid: BTreeMap<&str, &Pod> =
+            pods.iter().filter_map(|pod| Some((pod.metadata.uid.as_deref()?, *pod))).collect();
+        let about = |event: &'e Event| {
+            let is_asked = reasons.contains(&event.reason.as_deref()?);
+            let pod = by_uid.get(event.involved_object.uid.as_deref()?).filter(|_| is_asked)?;
+            Some((*pod, event))
+        };
+        Ok(events.iter().filter_map(about).collect())
+    }
+
+    /// The conditions of the nodes.
+    pub fn conditions(&self) -> Result<Vec<(&'e Node, &'e NodeCondition)>, Unavailable> {
+        let nodes = self.evidence.nodes()?.iter();
+        Ok(nodes.flat_map(|node| conditions(node).map(move |condition| (node, condition))).collect())
+    }
+}
+
+/// Whether a text contains one of these in lower case; every text does if there is none.
+pub(super) fn contains_one(text: &str, parts: &[&str]) -> bool {
+    let text = text.to_lowercase();
+    parts.is_empty() || parts.iter().any(|part| text.contains(part))
+}
+
+pub(super) fn name(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
+/// `namespace/name`
+pub(super) fn key(metadata: &ObjectMeta) -> String {
+    format!("{}/{}", metadata.namespace.as_deref().unwrap_or_default(), name(metadata))
+}
+
+pub(super) fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
+}
+
+pub(super) fn pod_condition<'p>(pod: &'p Pod, of: &str) -> Option<&'p str> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == of).map(|condition| condition.status.as_str())
+}
+
+/// The states of the containers of a pod.
+pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.as_ref();
+    let lists = status.map(|status| [&status.init_container_statuses, &status.container_statuses]);
+    lists.into_iter().flatten().flatten().flatten()
+}
+
+pub(super) fn conditions(node: &Node) -> impl Iterator<Item = &NodeCondition> {
+    node.status.iter().flat_map(|status| &status.conditions).flatten()
+}

@@ -1,0 +1,209 @@
+//! What is read of a cluster for a diagnosis. A part that could not be read is not an empty part.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    coordination::v1::Lease,
+    core::v1::{Event, Node, Pod},
+    discovery::v1::EndpointSlice,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use winpool_api::WindowsNodePool;
+
+/// What a diagnosis is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+#[allow(missing_docs)] // the names say it
+pub enum Patient {
+    Pool { name: String },
+    Node { name: String },
+    Pod { namespace: String, name: String },
+}
+
+impl fmt::Display for Patient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pool { name } => write!(f, "pool {name}"),
+            Self::Node { name } => write!(f, "node {name}"),
+            Self::Pod { namespace, name } => write!(f, "pod {namespace}/{name}"),
+        }
+    }
+}
+
+/// A kind of objects that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // the names say it
+pub enum EvidencePart {
+    Pools,
+    Nodes,
+    Pods,
+    Events,
+    DaemonSets,
+    Leases,
+    EndpointSlices,
+    Machines,
+}
+
+impl EvidencePart {
+    /// All parts.
+    pub const ALL: [Self; 8] = [
+        Self::Pools,
+        Self::Nodes,
+        Self::Pods,
+        Self::Events,
+        Self::DaemonSets,
+        Self::Leases,
+        Self::EndpointSlices,
+        Self::Machines,
+    ];
+
+    /// The name of the resource, as in a role.
+    pub const fn resource(self) -> &'static str {
+        match self {
+            Self::Pools => "windowsnodepools",
+            Self::Nodes => "nodes",
+            Self::Pods => "pods",
+            Self::Events => "events",
+            Self::DaemonSets => "daemonsets",
+            Self::Leases => "leases",
+            Self::EndpointSlices => "endpointslices",
+            Self::Machines => "machines",
+        }
+    }
+}
+
+/// A part that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The part.
+    pub part: EvidencePart,
+    /// Why.
+    pub reason: String,
+}
+
+/// The objects of a part, if they could be read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Layer<T> {
+    /// What was read.
+    Read {
+        /// The objects.
+        items: Vec<T>,
+        /// Whether there are more, which were not read.
+        omitted: bool,
+    },
+    /// Nothing was read, for this reason.
+    Unavailable(String),
+}
+
+impl<T> Default for Layer<T> {
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
+}
+
+impl<T> Layer<T> {
+    /// All objects of a part.
+    pub fn of(items: Vec<T>) -> Self {
+        Self::Read { items, omitted: false }
+    }
+
+    fn get(&self, part: EvidencePart) -> Result<&[T], Unavailable> {
+        match self {
+            Self::Read { items, .. } => Ok(items),
+            Self::Unavailable(reason) => Err(Unavailable { part, reason: reason.clone() }),
+        }
+    }
+
+    fn missing(&self) -> Option<&str> {
+        match self {
+            Self::Read { omitted: false, .. } => None,
+            Self::Read { items, omitted: true } if items.is_empty() => Some("there are too many"),
+            Self::Read { omitted: true, .. } => Some("there are too many, and only the first were read"),
+            Self::Unavailable(reason) => Some(reason),
+        }
+    }
+}
+
+/// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[allow(missing_docs)] // the names say it
+pub struct Evidence {
+    /// When it was read.
+    pub at: Timestamp,
+    pub patient: Patient,
+    pub pools: Layer<WindowsNodePool>,
+    /// The nodes that the diagnosis is about, and no others.
+    pub nodes: Layer<Node>,
+    /// The pods on these nodes.
+    pub pods: Layer<Pod>,
+    /// The events about these pods.
+    pub events: Layer<Event>,
+    pub daemon_sets: Layer<DaemonSet>,
+    /// The Leases of these nodes.
+    pub leases: Layer<Lease>,
+    pub endpoint_slices: Layer<EndpointSlice>,
+    /// The Machines of Cluster API in the namespace of the pool.
+    pub machines: Layer<Value>,
+}
+
+impl Evidence {
+    /// Nothing but empty parts.
+    pub fn empty(at: Timestamp, patient: Patient) -> Self {
+        Self {
+            at,
+            patient,
+            pools: Layer::default(),
+            nodes: Layer::default(),
+            pods: Layer::default(),
+            events: Layer::default(),
+            daemon_sets: Layer::default(),
+            leases: Layer::default(),
+            endpoint_slices: Layer::default(),
+            machines: Layer::default(),
+        }
+    }
+
+    /// Why a part is missing or incomplete.
+    pub fn missing(&self, part: EvidencePart) -> Option<Unavailable> {
+        let missing = match part {
+            EvidencePart::Pools => self.pools.missing(),
+            EvidencePart::Nodes => self.nodes.missing(),
+            EvidencePart::Pods => self.pods.missing(),
+            EvidencePart::Events => self.events.missing(),
+            EvidencePart::DaemonSets => self.daemon_sets.missing(),
+            EvidencePart::Leases => self.leases.missing(),
+            EvidencePart::EndpointSlices => self.endpoint_slices.missing(),
+            EvidencePart::Machines => self.machines.missing(),
+        };
+        missing.map(|reason| Unavailable { part, reason: reason.to_owned() })
+    }
+}
+
+macro_rules! parts {
+    ($($field:ident: $type:ty = $part:ident),* $(,)?) => {
+        impl Evidence {
+            $(
+                #[doc = concat!("The ", stringify!($field), ".\n\n# Errors\nThey could not be read.")]
+                pub fn $field(&self) -> Result<&[$type], Unavailable> {
+                    self.$field.get(EvidencePart::$part)
+                }
+            )*
+        }
+    };
+}
+
+parts! {
+    pools: WindowsNodePool = Pools,
+    nodes: Node = Nodes,
+    pods: Pod = Pods,
+    events: Event = Events,
+    daemon_sets: DaemonSet = DaemonSets,
+    leases: Lease = Leases,
+    endpoint_slices: EndpointSlice = EndpointSlices,
+    machines: Value = Machines,
+}

@@ -1,0 +1,283 @@
+//! Reduces objects to the fields that a diagnosis needs, and removes credentials from the texts in them.
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::Regex;
+use serde_json::Value;
+use winpool_api::{bounds::shortened, facts::runtime_errors};
+
+use super::evidence::EvidencePart;
+
+/// The maximum length of a text, in characters.
+const MAX_TEXT: usize = 2048;
+/// What replaces a credential.
+const MASK: &str = "***";
+
+/// The fields of each part that are kept, with everything below them. A path through a list is through each of its items. A path
+/// that ends in `{}` keeps that there is a value, without its fields.
+const fn fields(part: EvidencePart) -> &'static [&'static str] {
+    match part {
+        EvidencePart::Pools => &["apiVersion", "kind", "metadata.name", "spec", "status"],
+        EvidencePart::Nodes => &[
+            "metadata.creationTimestamp",
+            "metadata.labels",
+            "metadata.name",
+            "metadata.uid",
+            "spec.taints",
+            "spec.unschedulable",
+            "status.addresses",
+            "status.allocatable",
+            "status.capacity",
+            "status.conditions",
+            "status.nodeInfo",
+        ],
+        EvidencePart::Pods => PODS,
+        EvidencePart::Events => &[
+            "count",
+            "eventTime",
+            "firstTimestamp",
+            "involvedObject.kind",
+            "involvedObject.name",
+            "involvedObject.namespace",
+            "involvedObject.uid",
+            "lastTimestamp",
+            "message",
+            "metadata.name",
+            "metadata.namespace",
+            "reason",
+            "type",
+        ],
+        EvidencePart::DaemonSets => &[
+            "metadata.name",
+            "metadata.namespace",
+            "metadata.uid",
+            "spec.selector.{}",
+            "spec.template.spec.affinity.{}",
+            "spec.template.spec.containers.image",
+            "spec.template.spec.containers.name",
+            "spec.template.spec.nodeSelector",
+        ],
+        EvidencePart::Leases => &["metadata.name", "metadata.namespace", "spec.renewTime"],
+        EvidencePart::EndpointSlices => &[
+            "addressType",
+            "endpoints.addresses",
+            "endpoints.targetRef.kind",
+            "endpoints.targetRef.name",
+            "endpoints.targetRef.namespace",
+            "metadata.name",
+            "metadata.namespace",
+        ],
+        EvidencePart::Machines => &[
+            "metadata.creationTimestamp",
+            "metadata.deletionTimestamp",
+            "metadata.name",
+            "metadata.namespace",
+            "metadata.ownerReferences",
+            "metadata.labels",
+            "status.nodeRef.name",
+            "status.phase",
+        ],
+    }
+}
+
+const PODS: &[&str] = &[
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.ownerReferences",
+    "metadata.uid",
+    "spec.containers.image",
+    "spec.containers.lifecycle.postStart.{}",
+    "spec.containers.livenessProbe.exec.{}",
+    "spec.containers.name",
+    "spec.containers.readinessProbe.exec.{}",
+    "spec.containers.securityContext.windowsOptions.hostProcess",
+    "spec.containers.startupProbe.exec.{}",
+    "spec.containers.volumeMounts.mountPath",
+    "spec.containers.volumeMounts.name",
+    "spec.containers.volumeMounts.subPath",
+    "spec.dnsPolicy",
+    "spec.hostNetwork",
+    "spec.initContainers.image",
+    "spec.initContainers.name",
+    "spec.initContainers.volumeMounts.mountPath",
+    "spec.initContainers.volumeMounts.name",
+    "spec.initContainers.volumeMounts.subPath",
+    "spec.nodeName",
+    "spec.securityContext.windowsOptions.hostProcess",
+    "spec.volumes.awsElasticBlockStore.{}",
+    "spec.volumes.azureDisk.{}",
+    "spec.volumes.azureFile.{}",
+    "spec.volumes.csi.driver",
+    "spec.volumes.ephemeral.{}",
+    "spec.volumes.fc.{}",
+    "spec.volumes.flexVolume.{}",
+    "spec.volumes.gcePersistentDisk.{}",
+    "spec.volumes.image.{}",
+    "spec.volumes.iscsi.{}",
+    "spec.volumes.name",
+    "spec.volumes.nfs.{}",
+    "spec.volumes.persistentVolumeClaim.{}",
+    "spec.volumes.vsphereVolume.{}",
+    "status.conditions",
+    "status.containerStatuses",
+    "status.initContainerStatuses",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.startTime",
+];
+
+/// Credentials in a text, and what replaces them.
+const CREDENTIALS: &[(&str, &str)] = &[
+    (r"(?-u)eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(\.[A-Za-z0-9_-]*)?", MASK),
+    (r"(?i-u)(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}", "$1 ***"),
+    (
+        r#"(?i-u)(password|passwd|pwd|secret|token|api[-_]?key|account[-_]?key|access[-_]?key|sig|signature|credentials?)(["']?[ \t]*[=:][ \t]*["']?)[!-~&&[^"',;&]]{3,}"#,
+        "$1$2***",
+    ),
+    (r"(?-u)://[!-~&&[^/@:]]+:[!-~&&[^/@]]+@", "://***@"),
+];
+
+static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let compiled = CREDENTIALS.iter().map(|(pattern, with)| Some((Regex::new(pattern).ok()?, *with)));
+    compiled.flatten().collect()
+});
+
+/// An object of a part, reduced to the fields that a diagnosis needs. No text in it has a credential, as far as its form shows.
+pub fn reduced(part: EvidencePart, object: Value) -> Value {
+    let mut object = kept(object, fields(part)).unwrap_or(Value::Null);
+    if part == EvidencePart::Pods {
+        remove_output(&mut object);
+    }
+    object
+}
+
+fn kept(value: Value, paths: &[&str]) -> Option<Value> {
+    match value {
+        Value::Array(items) => Some(items.into_iter().filter_map(|item| kept(item, paths)).collect()),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter_map(|(key, value)| {
+                let below: Vec<&str> = paths.iter().filter_map(|path| rest(path, &key)).collect();
+                let value = match &below[..] {
+                    [] => None,
+                    below if below.contains(&"") => Some(masked_value(value)),
+                    below => kept(value, below),
+                };
+                Some((key, value?))
+            });
+            Some(Value::Object(fields.collect()))
+        }
+        _ => None,
+    }
+}
+
+/// The part of a path after its first field, if that is `key`.
+fn rest<'p>(path: &'p str, key: &str) -> Option<&'p str> {
+    match path.split_once('.') {
+        Some((first, rest)) => (first == key).then_some(rest),
+        None => (path == key).then_some(""),
+    }
+}
+
+fn masked_value(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(masked(&text)),
+        Value::Array(items) => items.into_iter().map(masked_value).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, masked_value(value))).collect(),
+        other => other,
+    }
+}
+
+/// A text without credentials, in at most 2,048 characters.
+pub fn masked(text: &str) -> String {
+    let masked = PATTERNS
+        .iter()
+        .fold(Cow::Borrowed(text), |text, (pattern, with)| Cow::Owned(pattern.replace_all(&text, *with).into_owned()));
+    shortened(&masked, MAX_TEXT)
+}
+
+/// Removes what programs in containers have written: the message of a container that ended is its termination log, or the end
+/// of its output. Messages of the container runtime about an image that does not match stay.
+fn remove_output(pod: &mut Value) {
+    let status = pod.get_mut("status").and_then(Value::as_object_mut);
+    let lists = status.into_iter().flatten().filter(|(key, _)| key.ends_with("ontainerStatuses"));
+    for container in lists.filter_map(|(_, list)| list.as_array_mut()).flatten() {
+        for state in ["state", "lastState"] {
+            let terminated = container.get_mut(state).and_then(|state| state.get_mut("terminated"));
+            if let Some(terminated) = terminated.and_then(Value::as_object_mut) {
+                let is_of_runtime = |text: &Value| text.as_str().is_some_and(runtime_errors::is_platform_mismatch);
+                terminated.retain(|key, value| key != "message" || is_of_runtime(value));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_pattern_of_credentials_is_valid() {
+        assert_eq!(PATTERNS.len(), CREDENTIALS.len());
+    }
+
+    #[test]
+    fn a_text_has_no_credentials() {
+        let table = [
+            ("failed to pull: unauthorized", "failed to pull: unauthorized"),
+            ("secret \"web-tls\" not found", "secret \"web-tls\" not found"),
+            ("volume \"default-token-x7k2p\" : timed out", "volume \"default-token-x7k2p\" : timed out"),
+            ("Authorization: Bearer abcdef123456", "Authorization: Bearer ***"),
+            ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln and more", "*** and more"),
+            ("--password=hunter22 --user=x", "--password=*** --user=x"),
+            ("{\"token\": \"abcdef\", \"a\": 1}", "{\"token\": \"***\", \"a\": 1}"),
+            ("https://u.blob.example/x?sv=1&sig=aGVsbG8%3D&x=1", "https://u.blob.example/x?sv=1&sig=***&x=1"),
+            ("Get \"https://joe:s3cret@registry.example/v2/\"", "Get \"https://***@registry.example/v2/\""),
+            ("AccountKey=abc123==;EndpointSuffix=x", "AccountKey=***;EndpointSuffix=x"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(masked(text), expected);
+            assert_eq!(masked(expected), expected, "masked once is masked");
+        }
+    }
+
+    #[test]
+    fn a_pod_keeps_no_environment_command_or_output() {
+        let pod = json!({
+            "metadata": {"name": "web", "annotations": {"a": "planted"}},
+            "spec": {
+                "nodeName": "win-1",
+                "containers": [{
+                    "name": "app", "image": "app:1", "args": ["planted"], "command": ["planted"],
+                    "env": [{"name": "A", "value": "planted"}],
+                    "livenessProbe": {"exec": {"command": ["planted"]}},
+                }],
+                "volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"key": "planted"}}}],
+            },
+            "status": {"containerStatuses": [{
+                "name": "app",
+                "state": {"terminated": {"exitCode": 1, "message": "planted"}},
+                "lastState": {"terminated": {"exitCode": 1, "message": "x: 0xc0370101"}},
+            }]},
+        });
+        let expected = json!({
+            "metadata": {"name": "web"},
+            "spec": {
+                "nodeName": "win-1",
+                "containers": [{"name": "app", "image": "app:1", "livenessProbe": {"exec": {}}}],
+                "volumes": [{"name": "v", "csi": {"driver": "d"}}],
+            },
+            "status": {"containerStatuses": [{
+                "name": "app",
+                "state": {"terminated": {"exitCode": 1}},
+                "lastState": {"terminated": {"exitCode": 1, "message": "x: 0xc0370101"}},
+            }]},
+        });
+        assert_eq!(reduced(EvidencePart::Pods, pod), expected);
+    }
+}
