@@ -89,6 +89,8 @@ pub enum PodState {
     StuckTerminating,
 }
 
+/// How long a pod may wait for its containers, as images for Windows are large.
+pub(super) const START: SignedDuration = SignedDuration::from_mins(10);
 /// How long a pod may be Terminating after its grace period.
 const TERMINATION: SignedDuration = SignedDuration::from_mins(2);
 

@@ -9,9 +9,9 @@ use k8s_openapi::api::{
     core::v1::{Event, Node, Pod},
     discovery::v1::EndpointSlice,
 };
+use kube::core::DynamicObject;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use winpool_api::WindowsNodePool;
 
 /// What a diagnosis is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +136,7 @@ pub struct Evidence {
     /// When it was read.
     pub at: Timestamp,
     pub patient: Patient,
-    pub pools: Layer<WindowsNodePool>,
+    pub pools: Layer<DynamicObject>,
     /// The nodes that the diagnosis is about, and no others.
     pub nodes: Layer<Node>,
     /// The pods on these nodes.
@@ -198,7 +198,7 @@ macro_rules! parts {
 }
 
 parts! {
-    pools: WindowsNodePool = Pools,
+    pools: DynamicObject = Pools,
     nodes: Node = Nodes,
     pods: Pod = Pods,
     events: Event = Events,

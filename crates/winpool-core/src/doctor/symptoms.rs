@@ -118,7 +118,7 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "node-pleg",
             title: "A node is NotReady: PLEG is not healthy",
-            detection: not_ready(&["pleg is not healthy"]),
+            detection: not_ready(checks::PLEG),
             cause: "the container runtime or the host compute service answers slowly or not at all, often when memory or CPU is \
                     used up or many pods begin or end at once",
             remedy: "drain the node and restart it. Reserve memory and CPU for the system (`systemReserved` in the profile), and \
@@ -128,7 +128,7 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "node-cni-not-initialized",
             title: "A node is NotReady: its network plugin is not initialized",
-            detection: not_ready(&["cni plugin not initialized", "cni config uninitialized", "networkpluginnotready"]),
+            detection: not_ready(checks::NO_CNI),
             cause: "the container runtime finds no configuration of a CNI, or the plugin in another directory than it is configured for",
             remedy: "compare the directories of the CNI on the node with `bin_dir` and `conf_dir` of containerd, and look at the \
                      pods of the CNI on the node",
@@ -258,13 +258,21 @@ pub static SYMPTOMS: &[Symptom] = {
             source: "https://github.com/rancher-sandbox/rancher-desktop/issues/1644",
         },
         Symptom {
-            id: "cbr0-missing",
-            title: "Pods do not start: the HNS network cbr0 is missing",
-            detection: sandbox(&["cbr0"]),
-            cause: "the network of flannel was not created on the node, so that endpoints cannot be added to it",
-            remedy: "run on the node: Get-HnsNetwork | ? Name -ieq \"cbr0\". If it prints nothing, restart flannel with the name of \
+            id: "flannel-network",
+            title: "Pods do not start: the HNS network of flannel is missing",
+            detection: sandbox(&["gethnsnewtorkbyname", "gethnsnetworkbyname", "cbr0"]),
+            cause: "flannel has not created its network on the node: it does not run, or its network adapter has another name",
+            remedy: "run on the node: Get-HnsNetwork | ? Name -ieq \"cbr0\". If it prints nothing, start flannel with the name of \
                      the network adapter of the node",
-            source: TIPS,
+            source: "https://github.com/kubernetes-sigs/sig-windows-tools/issues/88",
+        },
+        Symptom {
+            id: "docker-network-host",
+            title: "Pods do not start: Docker has no network host",
+            detection: sandbox(&["network host not found"]),
+            cause: "pods with the network of the node need a network of Docker with this name, which a restart removes",
+            remedy: "run on the node, also at its start: docker network create -d nat host",
+            source: "https://github.com/kubernetes-sigs/sig-windows-tools/issues/94",
         },
         Symptom {
             id: "hns-endpoint",

@@ -1,0 +1,156 @@
+//! Symptoms of nodes and pools.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::core::v1::{Node, Pod},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use winpool_api::{conditions::READY, names::label};
+
+use crate::{
+    doctor::{
+        case::{Case, Checked, Observation, Undetermined, conditions, contains_one, name},
+        evidence::Patient,
+    },
+    known_issues,
+    node::WindowsNode,
+    pool::Pool,
+    text::some_of,
+    workload::{self, PoolWorkloads},
+};
+
+/// A kubelet that runs renews its Lease every 10 seconds, and a node without a renewal is Unknown after 40.
+const LEASE: SignedDuration = SignedDuration::from_secs(40);
+/// How long a machine may need to join.
+const JOIN: SignedDuration = SignedDuration::from_mins(20);
+/// What the message of a node that is not ready contains if the container runtime is slow.
+pub const PLEG: &[&str] = &["pleg is not healthy"];
+/// The same, if its network plugin is not initialized.
+pub const NO_CNI: &[&str] = &["cni plugin not initialized", "cni config uninitialized", "networkpluginnotready"];
+/// The conditions that a kubelet or the node controller writes.
+const KNOWN_CONDITIONS: &[&str] = &["Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
+
+/// Nodes that are not ready, by whether the kubelet renews its Lease.
+fn not_ready(case: &Case<'_>, renewed: bool) -> Checked {
+    let conditions = case.conditions()?.into_iter();
+    let not_ready: Vec<_> = conditions.filter(|(_, of)| of.type_ == "Ready" && of.status != "True").collect();
+    if not_ready.is_empty() {
+        return Ok(Vec::new());
+    }
+    let leases = case.evidence.leases()?;
+    let renewals: BTreeMap<&str, Timestamp> = leases
+        .iter()
+        .filter_map(|lease| {
+            let MicroTime(at) = lease.spec.as_ref()?.renew_time.as_ref()?;
+            Some((name(&lease.metadata), *at))
+        })
+        .collect();
+    let observed = not_ready.into_iter().filter_map(|(node, condition)| {
+        let at = renewals.get(name(&node.metadata));
+        let is_renewed = at.is_some_and(|at| case.now().duration_since(*at) <= LEASE);
+        let lease = at.map_or_else(|| "no Lease".to_owned(), |at| format!("Lease renewed at {at}"));
+        let mut observed = Observation::of_condition(node, condition);
+        observed.place = format!("{}, {lease}", observed.place);
+        (is_renewed == renewed).then_some(observed)
+    });
+    Ok(observed.collect())
+}
+
+/// Nodes that are not ready although the kubelet runs, for a reason that no other row has.
+pub fn kubelet_alive(case: &Case<'_>) -> Checked {
+    let has_other_row = |text: &str| contains_one(text, PLEG) || contains_one(text, NO_CNI);
+    let observed = not_ready(case, true)?.into_iter().filter(|observed| !has_other_row(&observed.text));
+    Ok(observed.collect())
+}
+
+/// Nodes whose kubelet does not reach the API server.
+pub fn kubelet_silent(case: &Case<'_>) -> Checked {
+    not_ready(case, false)
+}
+
+/// Conditions of nodes that neither the kubelet nor the node controller writes.
+pub fn other_conditions(case: &Case<'_>) -> Checked {
+    let others = case.conditions()?.into_iter().filter(|(_, of)| !KNOWN_CONDITIONS.contains(&of.type_.as_str()));
+    let others: BTreeSet<_> =
+        others.filter(|(_, of)| of.status != "False").map(|(_, of)| format!("{}={}", of.type_, of.status)).collect();
+    match others.is_empty() {
+        true => Ok(Vec::new()),
+        false => Err(Undetermined::NotShown(format!(
+            "another program writes these conditions, and only it defines which status is a problem: {}",
+            some_of(others)
+        ))),
+    }
+}
+
+/// Machines without a node.
+pub fn machines(case: &Case<'_>) -> Checked {
+    let observed = case.evidence.machines()?.iter().filter_map(|machine| {
+        let created: Timestamp = machine["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
+        let is_late = case.now().duration_since(created) > JOIN && machine["metadata"]["deletionTimestamp"].is_null();
+        let phase = machine["status"]["phase"].as_str().unwrap_or("unknown");
+        let part = |field: &str| machine["metadata"][field].as_str().unwrap_or_default();
+        (is_late && machine["status"]["nodeRef"]["name"].is_null()).then(|| Observation {
+            object: format!("Machine {}/{}", part("namespace"), part("name")),
+            place: format!("phase {phase}"),
+            text: format!("has no node, and was created at {created}"),
+        })
+    });
+    Ok(observed.collect())
+}
+
+/// Known issues of the versions on the nodes.
+pub fn known_defects(case: &Case<'_>) -> Checked {
+    let nodes: Vec<_> = case.evidence.nodes()?.iter().cloned().map(WindowsNode::from).collect();
+    let used = used(case.evidence.pods()?);
+    let findings = known_issues::check(&nodes, Some(&used));
+    let reported = findings.iter().filter(|finding| finding.is_reported());
+    let observed = reported.map(|finding| Observation {
+        object: format!("Node {}", some_of(&finding.nodes)),
+        place: "versions".into(),
+        text: finding.message(Some(&used)),
+    });
+    Ok(observed.collect())
+}
+
+/// What known issues depend on in these pods.
+fn used(pods: &[Pod]) -> PoolWorkloads {
+    let (mut used, mut shared) = (PoolWorkloads::default(), workload::Shared::default());
+    for pod in pods.iter().cloned().map(|pod| workload::Pod::read(pod, &mut shared)) {
+        for feature in pod.template.features.iter() {
+            used.features.entry(feature).or_default().insert(pod.workload.clone());
+        }
+        used.components.extend(&pod.template.components);
+    }
+    used
+}
+
+/// Pools that are not ready by their status.
+pub fn pools(case: &Case<'_>) -> Checked {
+    let labels = case.evidence.nodes()?.iter().filter_map(|node| node.metadata.labels.as_ref()?.get(label::POOL));
+    let mut names: BTreeSet<&str> = labels.map(String::as_str).collect();
+    if let Patient::Pool { name } = &case.evidence.patient {
+        names.insert(name);
+    }
+    let pools = case.evidence.pools()?.iter().filter(|pool| names.contains(name(&pool.metadata)));
+    let observed = pools.filter_map(|pool| {
+        let pool = Pool::from_object(pool.clone());
+        let ready = pool.status.condition(&READY).filter(|ready| ready.status == "False")?;
+        Some(Observation {
+            object: format!("WindowsNodePool {}", pool.name),
+            place: format!("condition Ready=False ({})", ready.reason),
+            text: ready.message.clone(),
+        })
+    });
+    Ok(observed.collect())
+}
+
+/// Conditions that are Unknown on nodes whose kubelet reports.
+pub fn unknown_conditions(case: &Case<'_>) -> Checked {
+    let is_silent = |node: &Node| conditions(node).any(|of| of.type_ == "Ready" && of.status == "Unknown");
+    let conditions = case.conditions()?.into_iter().filter(|(node, _)| !is_silent(node));
+    let is_unknown = |type_: &str, status: &str| status == "Unknown" && KNOWN_CONDITIONS.contains(&type_);
+    let unknown = conditions.filter(|(_, of)| is_unknown(&of.type_, &of.status));
+    Ok(unknown.map(|(node, condition)| Observation::of_condition(node, condition)).collect())
+}
