@@ -7,6 +7,7 @@ mod cleanup;
 mod completions;
 mod connect;
 mod crds;
+mod doctor;
 mod explain;
 mod input;
 pub mod lint;
@@ -54,6 +55,8 @@ enum Command {
     Render(render::Args),
     /// Print what is wrong with the pools of a cluster, the worst first, and how far rollouts are (read-only)
     Status(status::Args),
+    /// Find the cause of a problem of a pool, a Windows node or a pod, with evidence and remedy (read-only)
+    Doctor(doctor::Args),
     /// Print what would change in the cluster, or what an upgrade would break (read-only)
     Plan(plan::Args),
     /// Check manifests of workloads, Services and winpool resources for Windows nodes (works offline)
@@ -64,7 +67,7 @@ enum Command {
     Adopt(adopt::Args),
     /// Remove the labels, taints and objects that winpool added, after it was uninstalled
     Cleanup(cleanup::Args),
-    /// Explain a code of winpool lint, a condition or a reason
+    /// Explain a code of winpool lint, a condition, a reason, a symptom or a known issue
     Explain(explain::Args),
     /// Print the completion script of a shell, or of kubectl
     Completions(completions::Args),
@@ -95,6 +98,7 @@ impl Cli {
             Command::Policies(args) => policies::run(args),
             Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
             Command::Status(args) => status::run(args),
+            Command::Doctor(args) => doctor::run(args),
             Command::Plan(args) => plan::run(args),
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Migrate(args) => migrate::run(args),

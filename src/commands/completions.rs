@@ -41,11 +41,17 @@ _NAME_pools() {
     pools=(${(f)\"$(NAME __complete --pools -- status '' 2>/dev/null)\"})
     compadd -a pools
 }
+_NAME_subjects() {
+    local -a subjects
+    subjects=(${(f)\"$(NAME __complete --pools -- doctor '' 2>/dev/null)\"} node/ pod/)
+    compadd -S '' -a subjects
+}
 ";
 
 /// The same for fish.
 const FISH: &str = "\
 complete -c NAME -n \"__fish_SEEN_using_subcommand status; or __fish_SEEN_using_subcommand migrate\" -f -a \"(NAME __complete --pools -- status '' 2>/dev/null)\"
+complete -c NAME -n \"__fish_SEEN_using_subcommand doctor\" -f -a \"(NAME __complete --pools -- doctor '' 2>/dev/null) node/ pod/\"
 complete -c NAME -n \"__fish_SEEN_using_subcommand plan; or __fish_SEEN_using_subcommand cleanup\" -l pool -x -a \"(NAME __complete --pools -- status '' 2>/dev/null)\"
 ";
 
@@ -80,6 +86,9 @@ fn script(shell: Shell) -> String {
         Shell::Zsh => {
             let completed = |line: &str| match line.contains(":POOL:_default'") || line.starts_with("'*::pools -- ") {
                 true => line.replace(":_default'", &named(":_NAME_pools'")),
+                false if line.contains("KIND/NAME") || line.contains(":subject") => {
+                    line.replace(":_default'", &named(":_NAME_subjects'"))
+                }
                 false => line.to_owned(),
             };
             let lines: Vec<_> = script.lines().map(completed).collect();
@@ -105,7 +114,8 @@ pub(super) struct CompleteArgs {
 pub(super) fn complete(args: &CompleteArgs) -> Result<(), CommandError> {
     let (before, typed) = args.words.split_last().map_or((&[][..], ""), |(last, before)| (before, last.as_str()));
     let candidates = candidates::of(&program::command(), before, typed);
-    let pools = if candidates.pools { names_of_pools(before).unwrap_or_default() } else { Vec::new() };
+    let pools = candidates.pools.and_then(|kind| Some((kind, names_of_pools(before)?)));
+    let pools = pools.into_iter().flat_map(|(kind, pools)| pools.into_iter().map(move |pool| format!("{kind}{pool}")));
     let words = candidates.words.into_iter().filter(|_| !args.pools).chain(pools);
     let lines: String =
         words.filter(|word| word.starts_with(typed)).map(|word| format!("{}\n", escaped(&word))).collect();

@@ -1,4 +1,4 @@
-//! `winpool explain`: what a code of lint, a condition, a reason or a known issue means, and what to do.
+//! `winpool explain`: what a code of lint, a condition, a reason, a symptom or a known issue means, and what to do.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,12 @@ use winpool_api::{
     conditions::{CONDITIONS, ConditionType, Reason, Role},
     facts::known_issues::{KNOWN_ISSUES, KnownIssue},
 };
-use winpool_core::{known_issues, lint::Code, text::closest};
+use winpool_core::{
+    doctor::{SYMPTOMS, Symptom},
+    known_issues,
+    lint::Code,
+    text::closest,
+};
 
 use super::{
     CommandError,
@@ -16,7 +21,8 @@ use super::{
 /// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A code of winpool lint, a type of condition, a reason, TYPE/REASON, or the id of a known issue [default: list all]
+    /// A code of winpool lint, a type of condition, a reason, TYPE/REASON, or the id of a symptom or a known issue [default: list
+    /// all]
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }
@@ -36,6 +42,7 @@ enum Subject {
     Code(Code),
     Condition(&'static ConditionType),
     Reason(&'static ConditionType, &'static Reason),
+    Symptom(&'static Symptom),
     KnownIssue(&'static KnownIssue),
 }
 
@@ -44,7 +51,8 @@ impl Subject {
         let conditions = CONDITIONS.iter().copied().map(Self::Condition);
         let reasons = CONDITIONS.iter().flat_map(|of| of.reasons.iter().map(move |reason| Self::Reason(of, reason)));
         let issues = KNOWN_ISSUES.iter().map(Self::KnownIssue);
-        Code::ALL.iter().copied().map(Self::Code).chain(conditions).chain(reasons).chain(issues)
+        let symptoms = SYMPTOMS.iter().map(Self::Symptom);
+        Code::ALL.iter().copied().map(Self::Code).chain(conditions).chain(reasons).chain(symptoms).chain(issues)
     }
 
     /// The names by which it is found.
@@ -53,6 +61,7 @@ impl Subject {
             Self::Code(code) => vec![code.name().to_owned()],
             Self::Condition(condition) => vec![condition.name.to_owned()],
             Self::Reason(of, reason) => vec![reason.name.to_owned(), format!("{}/{}", of.name, reason.name)],
+            Self::Symptom(symptom) => vec![symptom.id.to_owned()],
             Self::KnownIssue(issue) => vec![issue.id.to_owned()],
         }
     }
@@ -80,9 +89,17 @@ impl Subject {
                 let heading = format!("{BOLD}{}/{}{BOLD:#}: status {}", of.name, reason.name, status.join(" or "));
                 paragraphs(&heading, &[reason.meaning], reason.action)
             }
+            Self::Symptom(symptom) => of_symptom(symptom),
             Self::KnownIssue(issue) => of_issue(issue),
         }
     }
+}
+
+fn of_symptom(symptom: &Symptom) -> String {
+    let Symptom { id, title, cause, remedy, source, .. } = symptom;
+    let heading = format!("{BOLD}{id}{BOLD:#}: symptom that winpool doctor finds");
+    let shown_by = format!("Shown by: {}", symptom.shown_by());
+    paragraphs(&heading, &[title, &format!("Cause: {cause}"), &shown_by, &format!("Source: {source}")], remedy)
 }
 
 fn of_issue(issue: &KnownIssue) -> String {
@@ -116,7 +133,7 @@ fn unknown(name: &str) -> CommandError {
         Some(known) => format!("Did you mean {known}?"),
         None => "Without CODE, winpool explain lists all".to_owned(),
     };
-    CommandError::Usage(format!("{name} is no code, condition, reason or known issue. {remedy}"))
+    CommandError::Usage(format!("{name} is no code, condition, reason, symptom or known issue. {remedy}"))
 }
 
 /// All codes and conditions, with the first line of each.
@@ -131,6 +148,8 @@ fn list() -> String {
     }
     let issues =
         KNOWN_ISSUES.iter().map(|issue| (issue.id, format!("{}: {}", issue.severity.name(), plain(issue.summary))));
+    let symptoms = columns(SYMPTOMS.iter().map(|symptom| (symptom.id, symptom.title.to_owned())));
+    let _ = write!(text, "\n{BOLD}Symptoms of winpool doctor{BOLD:#}\n{symptoms}");
     let _ = write!(text, "\n{BOLD}Known issues{BOLD:#}\n{}", columns(issues));
     text
 }
@@ -191,7 +210,7 @@ mod tests {
         ];
         for (name, remedy) in table {
             assert_eq!(explanation(name), None);
-            let text = format!("{name} is no code, condition, reason or known issue. {remedy}");
+            let text = format!("{name} is no code, condition, reason, symptom or known issue. {remedy}");
             assert_eq!(unknown(name), CommandError::Usage(text));
         }
     }

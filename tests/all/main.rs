@@ -18,6 +18,7 @@ mod crds;
 mod delivery;
 mod dependencies;
 mod docs;
+mod doctor;
 mod election;
 mod facts;
 mod foreign_text;

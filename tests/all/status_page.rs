@@ -39,7 +39,7 @@ pub fn assert_blocks(file: &str, blocks: impl IntoIterator<Item = (&'static str,
     let page = fs::read_to_string(&path).unwrap();
     let mut expected = page.clone();
     for (name, table) in blocks {
-        let (begin, end) = (format!("<!-- {name}: from crates/winpool-api/src/"), format!("<!-- end {name} -->"));
+        let (begin, end) = (format!("<!-- {name}: from crates/"), format!("<!-- end {name} -->"));
         let (before, rest) = expected.split_once(&begin).unwrap_or_else(|| panic!("{file} has no {begin}"));
         let (source, rest) = rest.split_once('\n').unwrap_or((rest, ""));
         let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{file} has no {end}"));

@@ -17,7 +17,7 @@ use case::{Case, Checked, contains_one};
 use symptoms::Detection;
 
 pub use case::{Observation, Undetermined};
-pub use evidence::{Evidence, EvidencePart, Layer, Patient, Unavailable};
+pub use evidence::{DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, Unavailable};
 pub use masking::{masked, reduced};
 pub use symptoms::{SYMPTOMS, Symptom};
 
@@ -70,7 +70,7 @@ impl Diagnosis {
     pub fn of(evidence: &Evidence) -> Self {
         let case = Case { evidence };
         let (found, excluded, not_determinable) = (Vec::new(), Vec::new(), Vec::new());
-        let mut diagnosis = Self { subject: evidence.patient.to_string(), found, excluded, not_determinable };
+        let mut diagnosis = Self { subject: evidence.subject.to_string(), found, excluded, not_determinable };
         for symptom in SYMPTOMS {
             match verdict(symptom, &case) {
                 Ok(observed) if observed.is_empty() => diagnosis.excluded.push(symptom.id),

@@ -90,6 +90,8 @@ impl Kind {
     pub const DAEMON_SET: Self = workload("apps", "v1", "DaemonSet", "daemonsets");
     pub const JOB: Self = workload("batch", "v1", "Job", "jobs");
     pub const CRON_JOB: Self = workload("batch", "v1", "CronJob", "cronjobs").needed_by(NeededBy::Nothing);
+    pub const LEASE: Self = workload("coordination.k8s.io", "v1", "Lease", "leases").needed_by(NeededBy::Nothing);
+    pub const ENDPOINT_SLICE: Self = workload("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").needed_by(NeededBy::Nothing);
     pub const CLUSTER: Self = machines(CORE_GROUP, "Cluster", "clusters");
     pub const MACHINE_DEPLOYMENT: Self = machines(CORE_GROUP, "MachineDeployment", "machinedeployments").by(manager::MACHINES);
     pub const MACHINE_POOL: Self = machines(CORE_GROUP, "MachinePool", "machinepools").by(manager::MACHINES);

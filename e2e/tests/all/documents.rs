@@ -54,6 +54,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("winpool cleanup --trust-records", "asks; commands::cleanup has this command"),
     ("winpool cleanup        #", "asks; commands::options answers on a terminal"),
     ("winpool status", "its exit status is that of the pools; commands::status has these commands"),
+    ("winpool doctor ", "its exit status is that of what it finds; workloads::doctor has these commands"),
     ("winpool lint app.yaml ", "lint::page compares its output"),
     ("winpool migrate web --to large ", "images::migrate compares its output"),
 ];

@@ -6,6 +6,7 @@
 //! another test is scheduled to them before their pool has tainted them.
 
 mod absent;
+mod doctor;
 mod images;
 mod issues;
 

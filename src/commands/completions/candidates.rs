@@ -2,15 +2,17 @@
 
 use clap::{Arg, Command};
 
-/// The name of values that are pools.
-const POOL: &str = "POOL";
+/// The names of values that are pools, and what is before the name of one.
+const POOLS: &[(&str, &str)] = &[("POOL", ""), ("KIND/NAME", "pool/")];
+/// The kinds before the names of other objects.
+const KINDS: &[(&str, &[&str])] = &[("KIND/NAME", &["node/", "pod/"])];
 
 /// What may be the next word.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Candidates {
     pub words: Vec<String>,
-    /// Whether it may be the name of a pool.
-    pub pools: bool,
+    /// What is before the name of a pool, if it may be one.
+    pub pools: Option<&'static str>,
 }
 
 /// What may follow these words, if this much of it is typed.
@@ -29,10 +31,10 @@ pub fn of(command: &Command, before: &[String], typed: &str) -> Candidates {
     }
     if typed.starts_with('-') {
         let longs = command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?)));
-        return Candidates { words: longs.chain(["--help".to_owned()]).collect(), pools: false };
+        return Candidates { words: longs.chain(["--help".to_owned()]).collect(), pools: None };
     }
     let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
-    let mut candidates = Candidates { words: commands.map(|one| one.get_name().to_owned()).collect(), pools: false };
+    let mut candidates = Candidates { words: commands.map(|one| one.get_name().to_owned()).collect(), pools: None };
     let repeated = || command.get_positionals().last().filter(|arg| arg.get_action().takes_values());
     if let Some(arg) = command.get_positionals().nth(positional).or_else(repeated) {
         let Candidates { words, pools } = values(arg);
@@ -53,8 +55,12 @@ fn option_of<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
 
 fn values(arg: &Arg) -> Candidates {
     let names = arg.get_value_names().unwrap_or_default();
-    let words = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
-    Candidates { words, pools: names.iter().any(|name| name.as_str() == POOL) }
+    let is_named = |known: &str| names.iter().any(|name| name.as_str() == known);
+    let values = arg.get_possible_values();
+    let kinds = KINDS.iter().filter(|(name, _)| is_named(name)).flat_map(|(_, kinds)| *kinds);
+    let words = values.iter().map(|value| value.get_name()).chain(kinds.copied()).map(str::to_owned).collect();
+    let pools = POOLS.iter().find(|(name, _)| is_named(name)).map(|(_, before)| *before);
+    Candidates { words, pools }
 }
 
 #[cfg(test)]
@@ -64,15 +70,16 @@ mod tests {
 
     #[test]
     fn a_word_is_a_command_an_option_a_value_or_a_pool() {
-        let table: [(&[&str], &str, &[&str], bool); 8] = [
-            (&[], "", &["status", "plan", "explain"], false),
-            (&["status"], "", &[], true),
-            (&["status", "web"], "b", &[], true),
-            (&["status", "-o"], "", &["text", "json"], false),
-            (&["status", "--watch"], "", &[], true),
-            (&["plan", "--pool"], "", &[], true),
-            (&["plan", "--pool", "web"], "--", &["--pool", "--context", "--help"], false),
-            (&["completions"], "", &["bash", "fish"], false),
+        let table: [(&[&str], &str, &[&str], Option<&str>); 9] = [
+            (&[], "", &["status", "plan", "explain"], None),
+            (&["status"], "", &[], Some("")),
+            (&["status", "web"], "b", &[], Some("")),
+            (&["status", "-o"], "", &["text", "json"], None),
+            (&["status", "--watch"], "", &[], Some("")),
+            (&["doctor"], "", &["node/", "pod/"], Some("pool/")),
+            (&["plan", "--pool"], "", &[], Some("")),
+            (&["plan", "--pool", "web"], "--", &["--pool", "--context", "--help"], None),
+            (&["completions"], "", &["bash", "fish"], None),
         ];
         let mut command = program::command();
         command.build();

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Event, Node, NodeCondition, Po
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Serialize, Serializer};
 
-use super::evidence::{Evidence, Patient, Unavailable};
+use super::evidence::{DiagnosisSubject, Evidence, Unavailable};
 
 /// A text in the cluster that shows a symptom.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -124,11 +124,11 @@ impl<'e> Case<'e> {
     /// The pods in question: one, or all on the nodes.
     pub fn pods(&self) -> Result<Vec<&'e Pod>, Unavailable> {
         let pods = self.evidence.pods()?;
-        let is_asked = |pod: &&Pod| match &self.evidence.patient {
-            Patient::Pod { namespace, name: asked } => {
+        let is_asked = |pod: &&Pod| match &self.evidence.subject {
+            DiagnosisSubject::Pod { namespace, name: asked } => {
                 pod.metadata.namespace.as_ref() == Some(namespace) && name(&pod.metadata) == asked
             }
-            Patient::Pool { .. } | Patient::Node { .. } => true,
+            DiagnosisSubject::Pool { .. } | DiagnosisSubject::Node { .. } => true,
         };
         Ok(pods.iter().filter(is_asked).collect())
     }

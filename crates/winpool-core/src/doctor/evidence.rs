@@ -17,13 +17,13 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[allow(missing_docs)] // the names say it
-pub enum Patient {
+pub enum DiagnosisSubject {
     Pool { name: String },
     Node { name: String },
     Pod { namespace: String, name: String },
 }
 
-impl fmt::Display for Patient {
+impl fmt::Display for DiagnosisSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pool { name } => write!(f, "pool {name}"),
@@ -87,7 +87,7 @@ pub struct Unavailable {
 /// The objects of a part, if they could be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Layer<T> {
+pub enum EvidenceLayer<T> {
     /// What was read.
     Read {
         /// The objects.
@@ -99,13 +99,13 @@ pub enum Layer<T> {
     Unavailable(String),
 }
 
-impl<T> Default for Layer<T> {
+impl<T> Default for EvidenceLayer<T> {
     fn default() -> Self {
         Self::of(Vec::new())
     }
 }
 
-impl<T> Layer<T> {
+impl<T> EvidenceLayer<T> {
     /// All objects of a part.
     pub fn of(items: Vec<T>) -> Self {
         Self::Read { items, omitted: false }
@@ -135,36 +135,36 @@ impl<T> Layer<T> {
 pub struct Evidence {
     /// When it was read.
     pub at: Timestamp,
-    pub patient: Patient,
-    pub pools: Layer<DynamicObject>,
+    pub subject: DiagnosisSubject,
+    pub pools: EvidenceLayer<DynamicObject>,
     /// The nodes that the diagnosis is about, and no others.
-    pub nodes: Layer<Node>,
+    pub nodes: EvidenceLayer<Node>,
     /// The pods on these nodes.
-    pub pods: Layer<Pod>,
+    pub pods: EvidenceLayer<Pod>,
     /// The events about these pods.
-    pub events: Layer<Event>,
-    pub daemon_sets: Layer<DaemonSet>,
+    pub events: EvidenceLayer<Event>,
+    pub daemon_sets: EvidenceLayer<DaemonSet>,
     /// The Leases of these nodes.
-    pub leases: Layer<Lease>,
-    pub endpoint_slices: Layer<EndpointSlice>,
+    pub leases: EvidenceLayer<Lease>,
+    pub endpoint_slices: EvidenceLayer<EndpointSlice>,
     /// The Machines of Cluster API in the namespace of the pool.
-    pub machines: Layer<Value>,
+    pub machines: EvidenceLayer<Value>,
 }
 
 impl Evidence {
     /// Nothing but empty parts.
-    pub fn empty(at: Timestamp, patient: Patient) -> Self {
+    pub fn empty(at: Timestamp, subject: DiagnosisSubject) -> Self {
         Self {
             at,
-            patient,
-            pools: Layer::default(),
-            nodes: Layer::default(),
-            pods: Layer::default(),
-            events: Layer::default(),
-            daemon_sets: Layer::default(),
-            leases: Layer::default(),
-            endpoint_slices: Layer::default(),
-            machines: Layer::default(),
+            subject,
+            pools: EvidenceLayer::default(),
+            nodes: EvidenceLayer::default(),
+            pods: EvidenceLayer::default(),
+            events: EvidenceLayer::default(),
+            daemon_sets: EvidenceLayer::default(),
+            leases: EvidenceLayer::default(),
+            endpoint_slices: EvidenceLayer::default(),
+            machines: EvidenceLayer::default(),
         }
     }
 

@@ -135,10 +135,10 @@ const CREDENTIALS: &[(&str, &str)] = &[
     (r"(?-u)eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(\.[A-Za-z0-9_-]*)?", MASK),
     (r"(?i-u)(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}", "$1 ***"),
     (
-        r#"(?i-u)(password|passwd|pwd|secret|token|api[-_]?key|account[-_]?key|access[-_]?key|sig|signature|credentials?)(["']?[ \t]*[=:][ \t]*["']?)[!-~&&[^"',;&]]{3,}"#,
+        r#"(?i-u)(password|passwd|pwd|secret|token|api[-_]?key|account[-_]?key|access[-_]?key|sig|signature|credentials?)(["']?[ \t]*[=:][ \t]*["']?)[!#-%(-+\--:<-~]{3,}"#,
         "$1$2***",
     ),
-    (r"(?-u)://[!-~&&[^/@:]]+:[!-~&&[^/@]]+@", "://***@"),
+    (r"(?-u)://[!-.0-9;-?A-~]+:[!-.0-?A-~]+@", "://***@"),
 ];
 
 static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {

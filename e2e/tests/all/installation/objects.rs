@@ -51,10 +51,11 @@ fn chart_kustomization_and_file_have_the_same_objects() {
 }
 
 /// The folders of `config/` that are applied in addition, and the values of the chart for the same objects.
-const OPTIONS: [(&str, &[&str]); 9] = [
+const OPTIONS: [(&str, &[&str]); 10] = [
     ("config/agent", &["agent.enabled=true"]),
     ("config/cluster-api", &["clusterAPI.enabled=true"]),
     ("config/disruption-budget", &["podDisruptionBudget.enabled=true"]),
+    ("config/doctor", &["doctor.enabled=true"]),
     ("config/grafana", &["grafana.enabled=true"]),
     ("config/network-policy", &["networkPolicy.enabled=true"]),
     ("config/policies", &["policies.validating=true"]),

@@ -19,13 +19,13 @@ use crate::doctor::case::{
 
 /// What a node needs as a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeComponent {
+enum RequiredSet {
     KubeProxy,
     Cni,
     Csi,
 }
 
-impl NodeComponent {
+impl RequiredSet {
     const fn name(self) -> &'static str {
         match self {
             Self::KubeProxy => "kube-proxy",
@@ -53,11 +53,11 @@ impl NodeComponent {
 }
 
 /// DaemonSets of a component whose pod on a node is missing or not ready.
-fn component(case: &Case<'_>, component: NodeComponent) -> Checked {
+fn component(case: &Case<'_>, component: RequiredSet) -> Checked {
     let nodes = case.evidence.nodes()?;
     let sets: Vec<_> = case.evidence.daemon_sets()?.iter().filter(|set| component.is(set)).collect();
     let pods = case.evidence.pods()?;
-    if sets.is_empty() && component != NodeComponent::Csi && !nodes.is_empty() {
+    if sets.is_empty() && component != RequiredSet::Csi && !nodes.is_empty() {
         let what = component.name();
         let reason = format!("no DaemonSet of {what} for Windows was found: it may run as a service of the node");
         return Err(Undetermined::NotShown(reason));
@@ -99,23 +99,23 @@ fn selects(set: &DaemonSet, node: &Node) -> bool {
 
 /// kube-proxy on the nodes.
 pub fn kube_proxy(case: &Case<'_>) -> Checked {
-    component(case, NodeComponent::KubeProxy)
+    component(case, RequiredSet::KubeProxy)
 }
 
 /// The CNI on the nodes.
 pub fn cni(case: &Case<'_>) -> Checked {
-    component(case, NodeComponent::Cni)
+    component(case, RequiredSet::Cni)
 }
 
 /// CSI drivers on the nodes.
 pub fn csi(case: &Case<'_>) -> Checked {
-    component(case, NodeComponent::Csi)
+    component(case, RequiredSet::Csi)
 }
 
 /// Pods that are not ready, and began before the CNI that runs now on their node.
 pub fn before_cni(case: &Case<'_>) -> Checked {
     let all = case.evidence.pods()?;
-    let sets = case.evidence.daemon_sets()?.iter().filter(|set| NodeComponent::Cni.is(set));
+    let sets = case.evidence.daemon_sets()?.iter().filter(|set| RequiredSet::Cni.is(set));
     let sets: BTreeSet<_> = sets.filter_map(|set| set.metadata.uid.as_ref()).collect();
     let is_cni = |pod: &&Pod| pod.metadata.owner_references.iter().flatten().any(|owner| sets.contains(&owner.uid));
     let begun = all.iter().filter(is_cni).filter_map(|pod| Some((node_of(pod), running_since(pod)?)));

@@ -12,7 +12,7 @@ use winpool_api::{conditions::READY, names::label};
 use crate::{
     doctor::{
         case::{Case, Checked, Observation, Undetermined, conditions, contains_one, name},
-        evidence::Patient,
+        evidence::DiagnosisSubject,
     },
     known_issues,
     node::WindowsNode,
@@ -130,7 +130,7 @@ fn used(pods: &[Pod]) -> PoolWorkloads {
 pub fn pools(case: &Case<'_>) -> Checked {
     let labels = case.evidence.nodes()?.iter().filter_map(|node| node.metadata.labels.as_ref()?.get(label::POOL));
     let mut names: BTreeSet<&str> = labels.map(String::as_str).collect();
-    if let Patient::Pool { name } = &case.evidence.patient {
+    if let DiagnosisSubject::Pool { name } = &case.evidence.subject {
         names.insert(name);
     }
     let pools = case.evidence.pools()?.iter().filter(|pool| names.contains(name(&pool.metadata)));

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{ContainerState, ContainerStatus, Pod},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -13,7 +12,7 @@ use winpool_api::facts::{
 };
 
 use crate::{
-    doctor::case::{Case, Checked, Observation, PodState, START, containers, contains_one, key, name, phase},
+    doctor::case::{Case, Checked, Observation, PodState, START, containers, contains_one, key, phase},
     text::some_of,
 };
 

@@ -1,0 +1,198 @@
+//! Reads what a diagnosis needs. Only the subject itself is required.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Client;
+use serde_json::Value;
+use tokio::time::Instant;
+use winpool_api::names::label;
+use winpool_core::{
+    Objects,
+    doctor::{DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, Unavailable},
+    node::WindowsNode,
+    pool::{Pool, Snapshot, plan::Planner},
+};
+
+use crate::{
+    cluster::{EvidencePlace, EvidenceReader},
+    commands::{CommandError, input, pools::check_names},
+};
+
+/// The namespace of the Leases of nodes.
+const LEASES: &str = "kube-node-lease";
+
+/// Reads the parts one after the other, because what is read of one follows from another.
+pub struct SubjectReader(EvidenceReader);
+
+fn named(name: &str) -> Option<String> {
+    Some(format!("metadata.name={name}"))
+}
+
+impl SubjectReader {
+    /// Reads with this client until a deadline.
+    pub fn new(client: Client, deadline: Instant) -> Self {
+        Self(EvidenceReader::new(client, deadline))
+    }
+
+    /// What can be read about a subject.
+    ///
+    /// # Errors
+    /// The subject does not exist or may not be read, or the cluster cannot be reached.
+    pub async fn evidence(self, subject: DiagnosisSubject) -> Result<Evidence, CommandError> {
+        let mut evidence = Evidence::empty(jiff::Timestamp::now(), subject.clone());
+        evidence.pools = self.all(EvidencePart::Pools).await;
+        match &subject {
+            DiagnosisSubject::Pool { name } => self.read_pool(&mut evidence, name).await?,
+            DiagnosisSubject::Node { name } => self.read_node(&mut evidence, name).await?,
+            DiagnosisSubject::Pod { namespace, name } => self.read_pod(&mut evidence, namespace, name).await?,
+        }
+        let pods = evidence.pods().map(uids).unwrap_or_default();
+        let is_about = |event: &Value| event["involvedObject"]["uid"].as_str().is_some_and(|uid| pods.contains(uid));
+        evidence.events = match &evidence.pods {
+            // Without the pods it is not known which events are about them.
+            EvidenceLayer::Unavailable(_) => EvidenceLayer::Read { items: Vec::new(), omitted: true },
+            EvidenceLayer::Read { .. } => self.0.part(EvidencePart::Events, &place_of_events(&subject), is_about).await,
+        };
+        evidence.daemon_sets = self.all(EvidencePart::DaemonSets).await;
+        evidence.endpoint_slices = self.all(EvidencePart::EndpointSlices).await;
+        Ok(evidence)
+    }
+
+    async fn all<T: serde::de::DeserializeOwned>(&self, part: EvidencePart) -> EvidenceLayer<T> {
+        self.0.part(part, &EvidencePlace::default(), |_| true).await
+    }
+
+    async fn read_pool(&self, evidence: &mut Evidence, name: &str) -> Result<(), CommandError> {
+        let pools = evidence.pools().map_err(failure)?.iter().cloned();
+        let pools: Objects<Pool> = pools.map(Pool::from_object).collect();
+        check_names("", [name], pools.names())?;
+        let windows = EvidencePlace { labels: Some(format!("{}=windows", label::OS)), ..EvidencePlace::default() };
+        let nodes: EvidenceLayer<Node> = self.0.part(EvidencePart::Nodes, &windows, |_| true).await;
+        evidence.nodes = members(nodes, pools.clone(), name);
+        let names = node_names(evidence);
+        self.read_on_nodes(evidence, &names).await;
+        if let Some(used) = pools.get(name).and_then(|pool| pool.status.cluster_api.as_ref()) {
+            let groups: BTreeSet<&str> = used.groups.iter().map(|group| group.name.as_str()).collect();
+            let place = EvidencePlace { namespace: Some(used.namespace.clone()), ..EvidencePlace::default() };
+            let is_member = |machine: &Value| {
+                let labels = &machine["metadata"]["labels"];
+                labels["cluster.x-k8s.io/deployment-name"].as_str().is_some_and(|group| groups.contains(group))
+            };
+            evidence.machines = self.0.part(EvidencePart::Machines, &place, is_member).await;
+        }
+        Ok(())
+    }
+
+    async fn read_node(&self, evidence: &mut Evidence, name: &str) -> Result<(), CommandError> {
+        let place = EvidencePlace { fields: named(name), ..EvidencePlace::default() };
+        evidence.nodes = self.0.part(EvidencePart::Nodes, &place, |_| true).await;
+        if let Ok(nodes) = evidence.nodes() {
+            let node = nodes
+                .first()
+                .ok_or_else(|| CommandError::Usage(format!("there is no node {name}. See kubectl get nodes")))?;
+            check_windows(node)?;
+        }
+        self.read_on_nodes(evidence, &[name.to_owned()]).await;
+        if let (Err(nodes), Err(_)) = (evidence.nodes(), evidence.pods()) {
+            return Err(failure(nodes));
+        }
+        Ok(())
+    }
+
+    async fn read_pod(&self, evidence: &mut Evidence, namespace: &str, name: &str) -> Result<(), CommandError> {
+        let namespace_only = Some(namespace.to_owned());
+        let place = EvidencePlace { namespace: namespace_only, fields: named(name), ..EvidencePlace::default() };
+        let own: EvidenceLayer<Pod> = self.0.part(EvidencePart::Pods, &place, |_| true).await;
+        evidence.pods = own.clone();
+        let missing = || {
+            let text = format!(
+                "there is no pod {name} in namespace {namespace}. See kubectl -n {namespace} get pods, or set -n"
+            );
+            CommandError::Usage(text)
+        };
+        let pod = evidence.pods().map_err(failure)?.first().ok_or_else(missing)?;
+        let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) else {
+            input::note(&format!("pod {name} is on no node yet: see kubectl -n {namespace} describe pod {name}"));
+            return Ok(());
+        };
+        let place = EvidencePlace { fields: named(&node), ..EvidencePlace::default() };
+        evidence.nodes = self.0.part(EvidencePart::Nodes, &place, |_| true).await;
+        evidence.nodes().ok().and_then(<[Node]>::first).map_or(Ok(()), check_windows)?;
+        self.read_on_nodes(evidence, &[node]).await;
+        if let (EvidenceLayer::Unavailable(_), EvidenceLayer::Read { items, .. }) = (&evidence.pods, own) {
+            evidence.pods = EvidenceLayer::Read { items, omitted: true };
+        }
+        Ok(())
+    }
+
+    /// Reads the pods on nodes, and their Leases.
+    async fn read_on_nodes(&self, evidence: &mut Evidence, names: &[String]) {
+        let (pods, leases) = match names {
+            [name] => (Some(format!("spec.nodeName={name}")), named(name)),
+            _ => (None, None),
+        };
+        let is_of = |name: &Value| name.as_str().is_some_and(|name| names.iter().any(|known| known == name));
+        let place = EvidencePlace { fields: pods, ..EvidencePlace::default() };
+        evidence.pods = match &evidence.nodes {
+            EvidenceLayer::Unavailable(reason) if names.is_empty() => EvidenceLayer::Unavailable(reason.clone()),
+            _ if names.is_empty() => EvidenceLayer::default(),
+            _ => self.0.part(EvidencePart::Pods, &place, |pod| is_of(&pod["spec"]["nodeName"])).await,
+        };
+        let place = EvidencePlace { namespace: Some(LEASES.to_owned()), fields: leases, ..EvidencePlace::default() };
+        evidence.leases = self.0.part(EvidencePart::Leases, &place, |lease| is_of(&lease["metadata"]["name"])).await;
+    }
+}
+
+/// The events about one pod can be selected, those about many cannot.
+fn place_of_events(subject: &DiagnosisSubject) -> EvidencePlace {
+    match subject {
+        DiagnosisSubject::Pod { namespace, name } => EvidencePlace {
+            namespace: Some(namespace.clone()),
+            fields: Some(format!("involvedObject.kind=Pod,involvedObject.name={name}")),
+            ..EvidencePlace::default()
+        },
+        DiagnosisSubject::Pool { .. } | DiagnosisSubject::Node { .. } => {
+            EvidencePlace { fields: Some("involvedObject.kind=Pod".to_owned()), ..EvidencePlace::default() }
+        }
+    }
+}
+
+fn failure(unavailable: Unavailable) -> CommandError {
+    let Unavailable { part, reason } = unavailable;
+    CommandError::Cluster(format!("cannot read {}: {reason}", part.resource()))
+}
+
+fn uids(pods: &[Pod]) -> BTreeSet<String> {
+    pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect()
+}
+
+fn node_names(evidence: &Evidence) -> Vec<String> {
+    let nodes = evidence.nodes().unwrap_or_default();
+    nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
+}
+
+fn check_windows(node: &Node) -> Result<(), CommandError> {
+    let os = node.metadata.labels.as_ref().and_then(|labels| labels.get(label::OS));
+    match os.map(String::as_str) {
+        Some(os) if os != "windows" => {
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            Err(CommandError::Usage(format!("node {name} runs {os}: winpool doctor knows symptoms of Windows nodes")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The nodes of a pool: those with its label, and those that it will take.
+fn members(nodes: EvidenceLayer<Node>, pools: Objects<Pool>, name: &str) -> EvidenceLayer<Node> {
+    let EvidenceLayer::Read { mut items, omitted } = nodes else { return nodes };
+    let snapshot =
+        Snapshot { pools, nodes: items.iter().cloned().map(WindowsNode::from).collect(), ..Snapshot::default() };
+    let planner = Planner::new(&snapshot);
+    let members: BTreeSet<&str> = planner.members(name).map(|node| node.name.as_str()).collect();
+    items.retain(|node| match node.metadata.labels.as_ref().and_then(|labels| labels.get(label::POOL)) {
+        Some(pool) => pool == name,
+        None => node.metadata.name.as_deref().is_some_and(|name| members.contains(name)),
+    });
+    EvidenceLayer::Read { items, omitted }
+}

@@ -1,0 +1,291 @@
+//! `winpool doctor`: what its rules find in what people have reported, and what they do not find.
+
+mod fleet;
+mod recorded;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::{Command, Output},
+};
+
+use proptest::{collection::vec, prelude::*};
+use serde_json::{Value, json};
+use winpool_core::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, reduced};
+
+use crate::status_page::assert_blocks;
+use fleet::{Fleet, without};
+use recorded::recorded;
+
+fn diagnosis(evidence: &Value) -> Diagnosis {
+    Diagnosis::of(&serde_json::from_value::<Evidence>(evidence.clone()).unwrap())
+}
+
+fn found(diagnosis: &Diagnosis) -> Vec<&str> {
+    diagnosis.found.iter().map(|found| found.id).collect()
+}
+
+fn undetermined(diagnosis: &Diagnosis) -> BTreeSet<&str> {
+    diagnosis.not_determinable.iter().map(|symptom| symptom.id).collect()
+}
+
+#[test]
+fn each_symptom_is_found_in_what_its_source_reports_and_excluded_in_a_healthy_fleet() {
+    let healthy = diagnosis(&Fleet::default().evidence());
+    let mut shown = BTreeSet::new();
+    for (ids, case) in recorded() {
+        let found_in_case = diagnosis(&case);
+        assert_eq!(found(&found_in_case), ids, "{case:#}");
+        let (id, symptom) = (ids[0], &found_in_case.found[0]);
+        assert!(!symptom.evidence.is_empty() && symptom.evidence.iter().all(|one| !one.object.is_empty()), "{id}");
+        assert!(healthy.excluded.contains(&id), "{id}");
+        shown.insert(id);
+    }
+    // Only the program that writes a condition knows which status is a problem.
+    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.command().is_some()).map(|symptom| symptom.id);
+    let others: BTreeSet<_> = by_nodes.chain(["node-other-condition"]).collect();
+    let all: BTreeSet<_> = SYMPTOMS.iter().map(|symptom| symptom.id).collect();
+    assert_eq!(&all - &others, shown, "every symptom has a recorded case");
+    assert_eq!(all.len(), SYMPTOMS.len(), "ids are unique");
+}
+
+#[test]
+fn evidence_is_the_text_as_it_was_written_and_at_most_five_of_many() {
+    let text = "open /run/flannel/subnet.env: The system cannot find the path specified.";
+    let mut fleet = Fleet { pods: 9, ..Fleet::default() };
+    fleet.sandbox(text);
+    let diagnosis = diagnosis(&fleet.evidence());
+    let found = json!(diagnosis.found[0]);
+    assert_eq!(
+        found["evidence"][0],
+        json!({"object": "Pod shop/app-0-0", "place": "event FailedCreatePodSandBox", "text": text})
+    );
+    assert_eq!((found["evidence"].as_array().unwrap().len(), &found["more"]), (5, &json!(4)));
+    assert_eq!(diagnosis.summary().unwrap(), "1 symptom of pool web");
+}
+
+#[test]
+fn what_only_the_node_can_show_has_the_command_for_it() {
+    let diagnosis = diagnosis(&Fleet::default().evidence());
+    for symptom in SYMPTOMS.iter().filter(|symptom| symptom.command().is_some()) {
+        let found = diagnosis.not_determinable.iter().find(|found| found.id == symptom.id).unwrap();
+        let expected = format!("only the node can show this. Run there: {}", symptom.command().unwrap());
+        assert_eq!(found.because.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_pod_is_asked_about_alone() {
+    let mut fleet = Fleet { pods: 2, ..Fleet::default() };
+    fleet.sandbox("failed to reserve sandbox name");
+    fleet.subject = json!({"kind": "pod", "namespace": "shop", "name": "app-0-1"});
+    let diagnosis = diagnosis(&fleet.evidence());
+    assert_eq!(found(&diagnosis), ["sandbox-name-reserved"]);
+    assert_eq!(diagnosis.found[0].evidence.len(), 1, "not the other pod of the node");
+}
+
+#[test]
+fn without_a_part_nothing_that_it_could_show_is_excluded() {
+    let cases = recorded().into_iter().map(|(_, case)| case).chain([Fleet::default().evidence()]);
+    let missing = [json!({"unavailable": "forbidden"}), json!({"read": {"items": [], "omitted": true}})];
+    for (case, missing) in cases.flat_map(|case| missing.clone().map(|missing| (case.clone(), missing))) {
+        for part in EvidencePart::ALL {
+            let diagnosis = diagnosis(&without(&case, part, &missing));
+            for symptom in SYMPTOMS.iter().filter(|symptom| symptom.parts().contains(&part)) {
+                assert!(!diagnosis.excluded.contains(&symptom.id), "{} without {part:?}", symptom.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_missing_permission_is_the_reason_and_hides_no_other_symptom() {
+    let forbidden = json!({"unavailable": "the permission to list events is missing"});
+    let diagnosis = diagnosis(&without(&Fleet::default().evidence(), EvidencePart::Events, &forbidden));
+    let about_events: BTreeSet<_> =
+        SYMPTOMS.iter().filter(|symptom| symptom.parts().contains(&EvidencePart::Events)).map(|one| one.id).collect();
+    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.command().is_some()).map(|symptom| symptom.id);
+    assert_eq!(undetermined(&diagnosis), about_events.iter().copied().chain(by_nodes).collect());
+    let one = diagnosis.not_determinable.iter().find(|found| found.id == "flannel-subnet-env").unwrap();
+    assert_eq!(one.because.to_string(), "events are not read: the permission to list events is missing");
+}
+
+#[test]
+fn a_condition_of_another_program_is_not_judged() {
+    let mut fleet = Fleet::default();
+    fleet.condition("FrequentUnregisterNetDevice", "True", "", "");
+    let diagnosis = diagnosis(&fleet.evidence());
+    let one = diagnosis.not_determinable.iter().find(|found| found.id == "node-other-condition").unwrap();
+    let text = one.because.to_string();
+    assert!(text.ends_with("which status is a problem: FrequentUnregisterNetDevice=True"), "{text}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn nothing_is_found_in_a_healthy_fleet_of_any_shape(
+        nodes in 0_usize..6,
+        pods in 0_usize..6,
+        components in vec(any::<bool>(), 3),
+        old_events in any::<bool>(),
+        completed in any::<bool>(),
+        of_node in any::<bool>(),
+    ) {
+        let mut fleet = Fleet { nodes, pods, components, ..Fleet::default() };
+        if old_events {
+            // The pods have started since.
+            fleet.events(&["FailedCreatePodSandBox", "Failed", "FailedMount", "FailedKillPod"], "subnet.env csi-proxy hcnDeleteNamespace connectex");
+        }
+        if completed {
+            fleet.pod_status = json!({"phase": "Succeeded", "containerStatuses": [{"name": "app", "state": {"terminated": {"exitCode": 0}}}]});
+        }
+        if of_node {
+            fleet.subject = json!({"kind": "node", "name": "win-0"});
+        }
+        let diagnosis = diagnosis(&fleet.evidence());
+        prop_assert_eq!(found(&diagnosis), Vec::<&str>::new());
+    }
+}
+
+/// Puts a text where a person, a program or a client may have put a credential.
+fn planted(secret: &str) -> [(EvidencePart, Value); 5] {
+    let container = json!({
+        "name": "app", "image": "app:1", "command": [secret], "args": [secret],
+        "env": [{"name": "PASSWORD", "value": secret}],
+        "livenessProbe": {"exec": {"command": [secret]}, "httpGet": {"httpHeaders": [{"name": "a", "value": secret}]}},
+        "lifecycle": {"postStart": {"exec": {"command": [secret]}}},
+    });
+    let spec = json!({
+        "containers": [container], "initContainers": [container],
+        "volumes": [
+            {"name": "a", "csi": {"driver": "d", "volumeAttributes": {"k": secret}}},
+            {"name": "b", "flexVolume": {"driver": "d", "options": {"k": secret}}},
+            {"name": "c", "azureFile": {"shareName": secret, "secretName": "s"}},
+        ],
+    });
+    let annotations = json!({"kubectl.kubernetes.io/last-applied-configuration": secret});
+    let metadata = json!({"name": "a", "annotations": annotations, "managedFields": [{"manager": secret}]});
+    let ended = json!({"terminated": {"exitCode": 1, "message": secret}});
+    let text = format!("Get \"https://joe:{secret}@r.example/v2/\": token={secret}, Authorization: Bearer {secret}");
+    [
+        (
+            EvidencePart::Pods,
+            json!({"metadata": metadata, "spec": spec,
+            "status": {"containerStatuses": [{"name": "app", "state": ended, "lastState": ended}],
+                       "initContainerStatuses": [{"name": "app", "state": {"waiting": {"reason": "x", "message": text}}}]}}),
+        ),
+        (
+            EvidencePart::DaemonSets,
+            json!({"metadata": metadata, "spec": {"template": {"metadata": {"annotations": annotations}, "spec": spec}}}),
+        ),
+        (
+            EvidencePart::Nodes,
+            json!({"metadata": metadata, "status": {"conditions": [{"type": "Ready", "message": text}]}}),
+        ),
+        (EvidencePart::Events, json!({"metadata": metadata, "message": text, "related": {"name": secret}})),
+        (EvidencePart::Machines, json!({"metadata": metadata, "spec": {"bootstrap": {"dataSecretName": secret}}})),
+    ]
+}
+
+#[test]
+fn what_is_read_has_no_planted_secret() {
+    for (part, object) in planted("hunter2-planted") {
+        let reduced = reduced(part, object).to_string();
+        assert!(!reduced.contains("hunter2"), "{part:?}: {reduced}");
+        assert!(reduced.contains("\"a\""), "{part:?}: {reduced}");
+    }
+}
+
+/// Writes evidence as a bundle, and runs the command on it.
+fn from_bundle(evidence: &Value, arguments: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for (part, value) in evidence.as_object().unwrap() {
+        fs::write(folder.path().join(format!("{part}.json")), value.to_string()).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_winpool"));
+    let Output { status, stdout, stderr } = command
+        .args(["doctor", "--from"])
+        .arg(folder.path())
+        .args(arguments)
+        .env("KUBECONFIG", "none")
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[test]
+fn a_bundle_gives_the_same_diagnosis_offline() {
+    for (ids, case) in recorded().into_iter().chain([(&[][..], Fleet::default().evidence())]) {
+        let (status, stdout, stderr) = from_bundle(&case, &["-o", "json"]);
+        let expected = match ids.len() {
+            0 => (0, ""),
+            1 => (1, "winpool: 1 symptom of pool web\n"),
+            _ => (1, "winpool: 2 symptoms of pool web\n"),
+        };
+        assert_eq!((status, stderr.as_str()), expected, "{ids:?}");
+        assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap(), json!(diagnosis(&case)), "{ids:?}");
+    }
+}
+
+#[test]
+fn the_text_has_evidence_cause_remedy_and_what_is_not_determinable() {
+    let mut fleet = Fleet::default();
+    fleet.sandbox("open /run/flannel/subnet.env: \u{1b}[31mThe system cannot find the path specified.");
+    let case = without(&fleet.evidence(), EvidencePart::Leases, &json!({"unavailable": "forbidden"}));
+    let (status, stdout, _) = from_bundle(&case, &[]);
+    assert_eq!(status, 1);
+    let expected = "\
+flannel-subnet-env: Pods do not start: /run/flannel/subnet.env is missing
+  Evidence: Pod shop/app-0-0, event FailedCreatePodSandBox: open /run/flannel/subnet.env: \\u{1b}[31mThe system cannot find the path specified.
+  Cause: flannel did not start on the node, so that it has not written this file
+  To do: restart flanneld on the node, or its pod. After a node has joined again, remove C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json on it
+  Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/windows/
+
+pool web: 1 symptom found, ";
+    assert!(stdout.starts_with(expected), "{stdout}");
+    for line in ["Not determinable:", "  node-silent: leases are not read: forbidden"] {
+        assert!(stdout.lines().any(|found| found == line), "{stdout}");
+    }
+}
+
+#[test]
+fn a_bundle_that_is_none_is_a_usage_error() {
+    let (status, _, stderr) = from_bundle(&json!({"at": "2026-11-26T03:00:00Z"}), &[]);
+    assert_eq!(status, 2);
+    assert!(stderr.starts_with("winpool: cannot read ") && stderr.contains("is required"), "{stderr}");
+}
+
+#[test]
+fn every_symptom_has_texts_and_a_source() {
+    for symptom in SYMPTOMS {
+        for text in [symptom.title, symptom.cause, symptom.remedy] {
+            assert!(
+                text.split(' ').count() > 2 && !text.contains('|') || symptom.remedy.contains("Get-Hns"),
+                "{}: {text}",
+                symptom.id
+            );
+            assert!(!text.ends_with('.'), "{}: {text}", symptom.id);
+        }
+        let is_of_docs = symptom.source.starts_with("docs/");
+        assert!(is_of_docs || symptom.source.starts_with("https://"), "{}", symptom.id);
+    }
+}
+
+#[test]
+fn the_page_has_every_symptom() {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let row = |symptom: &winpool_core::doctor::Symptom| {
+        let source = match symptom.source.strip_prefix("docs/") {
+            Some(page) => format!("[{page}]({page})"),
+            None => format!("[source]({})", symptom.source),
+        };
+        let texts = [symptom.title, &symptom.shown_by(), symptom.cause, symptom.remedy].map(cell);
+        format!("| `{}` | {} | {source} |\n", symptom.id, texts.join(" | "))
+    };
+    let (by_nodes, by_cluster): (Vec<_>, Vec<_>) = SYMPTOMS.iter().partition(|symptom| symptom.command().is_some());
+    let head = "| rule | symptom | shown by | cause | remedy | source |\n|---|---|---|---|---|---|\n";
+    let table = |rows: Vec<_>| format!("{head}{}", rows.into_iter().map(row).collect::<String>());
+    assert_blocks("docs/doctor.md", [("cluster", table(by_cluster)), ("node", table(by_nodes))]);
+}

@@ -1,0 +1,195 @@
+//! A healthy fleet as evidence, and what can be wrong with it.
+
+use serde_json::{Value, json};
+use winpool_core::doctor::EvidencePart;
+
+/// When the evidence was read.
+pub const NOW: &str = "2026-11-26T03:00:00Z";
+const LONG_AGO: &str = "2026-11-25T03:00:00Z";
+const JUST_NOW: &str = "2026-11-26T02:59:55Z";
+
+/// The DaemonSets that a node needs.
+const COMPONENTS: [&str; 3] = ["kube-proxy-windows", "calico-node-windows", "csi-smb-node-win"];
+
+pub struct Fleet {
+    pub subject: Value,
+    pub nodes: usize,
+    /// The pods on each node.
+    pub pods: usize,
+    /// Which of the components are DaemonSets.
+    pub components: Vec<bool>,
+    /// The status of each pod, besides its address.
+    pub pod_status: Value,
+    pub pod_spec: Value,
+    pub pod_metadata: Value,
+    /// Conditions of each node, instead of those of a healthy one.
+    pub conditions: Vec<Value>,
+    pub events: Vec<(String, String)>,
+    /// When the Leases were renewed.
+    pub renewed: &'static str,
+}
+
+impl Default for Fleet {
+    fn default() -> Self {
+        let running = json!({"running": {"startedAt": LONG_AGO}});
+        Self {
+            subject: json!({"kind": "pool", "name": "web"}),
+            nodes: 1,
+            pods: 1,
+            components: vec![true; 3],
+            pod_status: json!({
+                "phase": "Running", "startTime": LONG_AGO, "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{"name": "app", "ready": true, "restartCount": 0, "image": "app:1", "imageID": "", "state": running}],
+            }),
+            pod_spec: json!({"dnsPolicy": "ClusterFirst", "containers": [{"name": "app", "image": "registry.example/app:1"}]}),
+            pod_metadata: json!({}),
+            conditions: Vec::new(),
+            events: Vec::new(),
+            renewed: JUST_NOW,
+        }
+    }
+}
+
+fn merged(mut base: Value, more: &Value) -> Value {
+    for (key, value) in more.as_object().unwrap() {
+        base[key] = value.clone();
+    }
+    base
+}
+
+impl Fleet {
+    /// No container of the pods was started.
+    pub fn pending(&mut self, reason: &str, message: &str) {
+        self.pod_status = json!({
+            "phase": "Pending", "startTime": "2026-11-26T02:55:00Z", "conditions": [{"type": "Ready", "status": "False"}],
+            "containerStatuses": [{"name": "app", "ready": false, "restartCount": 0, "image": "app:1", "imageID": "",
+                                   "state": {"waiting": {"reason": reason, "message": message}}}],
+        });
+    }
+
+    /// Each pod has events with these reasons and this text.
+    pub fn events(&mut self, reasons: &[&str], text: &str) {
+        self.events.extend(reasons.iter().map(|reason| ((*reason).to_owned(), text.to_owned())));
+    }
+
+    /// The sandboxes of the pods are not created.
+    pub fn sandbox(&mut self, text: &str) {
+        self.pending("ContainerCreating", "");
+        self.events(&["FailedCreatePodSandBox"], text);
+    }
+
+    /// Each node has this condition.
+    pub fn condition(&mut self, of: &str, status: &str, reason: &str, message: &str) {
+        self.conditions.push(json!({"type": of, "status": status, "reason": reason, "message": message}));
+    }
+
+    fn node(&self, name: &str) -> Value {
+        let healthy =
+            [("Ready", "True"), ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False")];
+        let replaced = |of: &str| self.conditions.iter().any(|condition| condition["type"] == of);
+        let healthy =
+            healthy.iter().filter(|(of, _)| !replaced(of)).map(|(of, status)| json!({"type": of, "status": status}));
+        let conditions: Vec<_> = healthy.chain(self.conditions.clone()).collect();
+        json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}"),
+                         "labels": {"kubernetes.io/os": "windows", "winpool.dev/pool": "web", "kubernetes.io/hostname": name}},
+            "status": {
+                "conditions": conditions,
+                "nodeInfo": {"kernelVersion": "10.0.20348.4529", "kubeletVersion": "v1.34.1",
+                             "containerRuntimeVersion": "containerd://2.3.4", "osImage": "Windows Server 2022 Datacenter",
+                             "operatingSystem": "windows", "architecture": "amd64", "bootID": "1", "machineID": "",
+                             "systemUUID": "", "kubeProxyVersion": ""},
+            },
+        })
+    }
+
+    fn pod(&self, node: usize, number: usize) -> Value {
+        let name = format!("app-{node}-{number}");
+        let address = json!({"podIP": format!("10.244.{node}.{number}")});
+        json!({
+            "metadata": merged(json!({"name": name, "namespace": "shop", "uid": format!("uid-{name}"), "creationTimestamp": LONG_AGO}), &self.pod_metadata),
+            "spec": merged(self.pod_spec.clone(), &json!({"nodeName": format!("win-{node}")})),
+            "status": merged(address, &self.pod_status),
+        })
+    }
+
+    /// The pod of a DaemonSet on a node, which is healthy and uses the network of the node.
+    fn component(set: &str, node: usize) -> Value {
+        let healthy = Self::default().pod_status;
+        json!({
+            "metadata": {"name": format!("{set}-{node}"), "namespace": "kube-system", "uid": format!("uid-{set}-{node}"),
+                         "creationTimestamp": LONG_AGO,
+                         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": set, "uid": format!("uid-{set}"), "controller": true}]},
+            "spec": {"nodeName": format!("win-{node}"), "hostNetwork": true, "containers": [{"name": "main", "image": format!("{set}:1")}]},
+            "status": merged(json!({"podIP": format!("192.168.0.{node}")}), &healthy),
+        })
+    }
+
+    /// What is read of this fleet.
+    pub fn evidence(&self) -> Value {
+        let sets: Vec<&str> =
+            COMPONENTS.into_iter().zip(&self.components).filter(|(_, exists)| **exists).map(|(set, _)| set).collect();
+        let mut pods = Vec::new();
+        for node in 0..self.nodes {
+            pods.extend(sets.iter().map(|set| Self::component(set, node)));
+            pods.extend((0..self.pods).map(|number| self.pod(node, number)));
+        }
+        let of_shop = pods.iter().filter(|pod| pod["metadata"]["namespace"] == "shop");
+        let events: Vec<_> = of_shop
+            .clone()
+            .flat_map(|pod| {
+                let about = json!({"kind": "Pod", "namespace": "shop", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]});
+                self.events.iter().map(move |(reason, text)| json!({"metadata": {"name": "e", "namespace": "shop"}, "involvedObject": about, "reason": reason, "message": text}))
+            })
+            .collect();
+        let endpoints: Vec<_> = of_shop
+            .map(|pod| {
+                let target = json!({"kind": "Pod", "namespace": "shop", "name": pod["metadata"]["name"]});
+                json!({"addresses": [pod["status"]["podIP"]], "targetRef": target})
+            })
+            .collect();
+        let set = |name: &&str| {
+            let selector = json!({"kubernetes.io/os": "windows"});
+            let spec =
+                json!({"nodeSelector": selector, "containers": [{"name": "main", "image": format!("{name}:1")}]});
+            json!({"metadata": {"name": name, "namespace": "kube-system", "uid": format!("uid-{name}")},
+                   "spec": {"selector": {}, "template": {"spec": spec}}})
+        };
+        let names = || (0..self.nodes).map(|node| format!("win-{node}"));
+        let lease = |name: String| json!({"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": {"renewTime": self.renewed}});
+        let ready = json!({"type": "Ready", "status": "True", "reason": "AsSpecified", "message": "", "lastTransitionTime": LONG_AGO});
+        let pool = json!({
+            "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodePool", "metadata": {"name": "web"},
+            "spec": {"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}},
+            "status": {"conditions": [ready]},
+        });
+        let read = |items: Vec<Value>| json!({"read": {"items": items, "omitted": false}});
+        json!({
+            "at": NOW,
+            "subject": self.subject,
+            "pools": read(vec![pool]),
+            "nodes": read(names().map(|name| self.node(&name)).collect()),
+            "pods": read(pods),
+            "events": read(events),
+            "daemonSets": read(sets.iter().map(set).collect()),
+            "leases": read(names().map(lease).collect()),
+            "endpointSlices": read(vec![json!({"metadata": {"name": "app", "namespace": "shop"}, "addressType": "IPv4", "endpoints": endpoints})]),
+            "machines": read(Vec::new()),
+        })
+    }
+}
+
+/// Evidence with another value for a part.
+pub fn without(evidence: &Value, part: EvidencePart, missing: &Value) -> Value {
+    let name = match part {
+        EvidencePart::Pools => "pools",
+        EvidencePart::Nodes => "nodes",
+        EvidencePart::Pods => "pods",
+        EvidencePart::Events => "events",
+        EvidencePart::DaemonSets => "daemonSets",
+        EvidencePart::Leases => "leases",
+        EvidencePart::EndpointSlices => "endpointSlices",
+        EvidencePart::Machines => "machines",
+    };
+    merged(evidence.clone(), &json!({ name: missing }))
+}
