@@ -1,8 +1,7 @@
 //! The operator's pods meet the Pod Security Standard `restricted`, which the namespace enforces.
 //!
-//! The rules are the checks of kubernetes/kubernetes, `staging/src/k8s.io/pod-security-admission/policy/check_*.go` (read
-//! 2026-11-26), in the stricter form that these pods keep. An API server of Kubernetes 1.25 or later enforces them itself in the
-//! tests that start the pods.
+//! The rules restate <https://kubernetes.io/docs/concepts/security/pod-security-standards/> (read 2026-11-26) in the stricter form
+//! that these pods keep. An API server of Kubernetes 1.25 or later enforces them itself in the tests that start the pods.
 
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use e2e::{
     cluster::{Cluster, DEFAULT_TAINT, pool_spec},
     control_plane::{ControlPlane, Options},
-    install::{path, wait_for_operator_permissions},
+    install::{apply, path, wait_for_operator_permissions},
     kubelet::SimulatedNode,
     requests::Requests,
 };
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use super::helm_in;
 use crate::crd_server::{collection, path_of, upgrades::candidates};
 
-const EARLIER_CHART: &str = "e2e/tests/all/installation/recorded/chart-before-cel.tgz";
 const NODE_CONFIGS: &str = "/apis/winpool.dev/v1alpha1/windowsnodeconfigs";
+const EARLIER_CHART: &str = "e2e/tests/all/installation/recorded/chart-before-cel.tgz";
 /// The reasons of conditions that CHANGELOG.md names as removed.
 const REMOVED_REASONS: [&str; 5] = ["NotUsed", "Matched", "WithinPolicy", "Supported", "Placed"];
 
@@ -141,7 +141,7 @@ async fn what_an_earlier_chart_has_installed_and_stored_is_upgraded_used_and_rem
     for object in objects_in_use().iter().chain(&candidates()) {
         stored.extend(store(&requests, object).await);
     }
-    assert!(stored.len() > 100, "{}", stored.len());
+    assert!(stored.len() > 50, "{}", stored.len());
 
     // A field of the present version is stored when the handler of its schema answers.
     helm("upgrade", &["charts/winpool"], &[]).unwrap();
@@ -164,7 +164,9 @@ async fn what_an_earlier_chart_has_installed_and_stored_is_upgraded_used_and_rem
         }
     }
 
-    // The present operator takes over.
+    // The present operator takes over, with the permissions for agents.
+    let permissions = path("config/agent/operator_role.yaml");
+    apply(&control_plane, &["-f", &permissions]).unwrap();
     wait_for_operator_permissions(&control_plane).unwrap();
     let _kubelets = cluster.start_kubelets(nodes()).await.unwrap();
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
@@ -184,6 +186,7 @@ async fn what_an_earlier_chart_has_installed_and_stored_is_upgraded_used_and_rem
     let keys = node.labels().keys().chain(node.annotations().keys()).filter(|key| key.contains("winpool.dev/"));
     assert_eq!((keys.collect::<Vec<_>>(), cluster.taints("w1").await.unwrap()), (vec![], vec![]));
     assert!(operator.stop().await.unwrap().success());
+    cluster.kubectl(&["delete", "-f", &permissions]).unwrap();
     helm("uninstall", &[], &[]).unwrap();
     let kinds = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crds";
     let rest = cluster.kubectl(&["get", kinds, "-A", "-o", "name"]).unwrap();
