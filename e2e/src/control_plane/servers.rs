@@ -38,6 +38,15 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// for conditions and evictions still work.
 const NODE_GRACE: &str = "24h";
 
+/// What a server does not need: until 1.23, beta APIs are served unless they are disabled, and a third of the time of a short-lived
+/// server is for their OpenAPI documents and for Priority and Fairness. The three beta APIs are those of 1.20 that the
+/// controller manager and evictions use.
+const LAST_WITH_BETA: u32 = 23;
+const LEAN: [&str; 2] = [
+    "--enable-priority-and-fairness=false",
+    "--runtime-config=api/beta=false,batch/v1beta1=true,discovery.k8s.io/v1beta1=true,policy/v1beta1=true",
+];
+
 /// The running servers. Dropping them ends their processes and removes their files. If a test panicked or `WINPOOL_KEEP` is set,
 /// the files are kept and their folder is printed to standard error.
 #[derive(Debug)]
@@ -341,6 +350,9 @@ impl Servers {
             // In megabytes; the log is read as one file.
             flag("audit-log-maxsize", 100_000),
         ];
+        if self.version().minor <= LAST_WITH_BETA {
+            arguments.extend(LEAN.map(str::to_owned));
+        }
         arguments.extend(self.options.api_server_arguments.iter().cloned());
         arguments
     }
