@@ -98,7 +98,8 @@ async fn migrate_reports_the_outcome_of_each_workload_and_writes_nothing() {
         small,
     ];
     let _kubelets = cluster.start_kubelets(nodes).await.unwrap();
-    for (pool, version) in [("web", "ltsc2019"), ("calm", "ltsc2019"), ("large", "ltsc2022"), ("small", "ltsc2022")] {
+    // Of two pools with one class, texts name the older one.
+    for (pool, version) in [("calm", "ltsc2019"), ("web", "ltsc2019"), ("large", "ltsc2022"), ("small", "ltsc2022")] {
         cluster.apply_tainting_pool(pool, version, TAINT).await.unwrap();
     }
     let operator = cluster.start_operator(&["--workloads", "off"], &[]).await.unwrap();
