@@ -9,6 +9,16 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_saphyr::DoubleQuoted;
 
+/// An object of Kubernetes without a namespace.
+pub(super) fn object(api_version: &str, kind: &str, name: &str, spec: impl Serialize) -> String {
+    let mut object = Document::new("");
+    object.set("apiVersion", api_version);
+    object.set("kind", kind);
+    object.set("metadata", Strings(vec![("name", name.to_owned())]));
+    object.set("spec", spec);
+    object.finish()
+}
+
 /// A file of one mapping.
 #[derive(Debug)]
 pub(super) struct Document(String);

@@ -10,18 +10,13 @@ use winpool_api::{facts::platforms::Setting, names::label};
 use super::{
     super::{
         kubelet::eviction_hard,
-        yaml::{Document, Quoted, Strings},
+        yaml::{Quoted, Strings, object},
     },
     LossReport, NodesToMake, selection,
 };
 use crate::{kubernetes::quantity::Quantity, profile::Resource};
 
 const PLACEHOLDERS: &str = "# Replace ROLE and CLUSTER.\n";
-
-#[derive(Serialize)]
-struct Metadata<'a> {
-    name: DoubleQuoted<&'a str>,
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -103,22 +98,16 @@ struct Requirement<'a> {
 
 /// Both objects.
 pub(super) fn objects(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
-    let mut class = Document::new("");
-    class.set("apiVersion", "karpenter.k8s.aws/v1");
-    class.set("kind", "EC2NodeClass");
-    class.set("metadata", Metadata { name: DoubleQuoted(nodes.pool) });
     let discovery = || ByTags { tags: Strings(vec![("karpenter.sh/discovery", "CLUSTER".to_owned())]) };
-    class.set(
-        "spec",
-        NodeClassSpec {
-            role: "ROLE",
-            subnet_selector_terms: [discovery()],
-            security_group_selector_terms: [discovery()],
-            ami_selector_terms: [Strings(vec![("alias", image.to_owned())])],
-            kubelet: kubelet(nodes, report),
-        },
-    );
-    format!("{comment}{PLACEHOLDERS}{}---\n{}", class.finish(), node_pool(nodes, report))
+    let spec = NodeClassSpec {
+        role: "ROLE",
+        subnet_selector_terms: [discovery()],
+        security_group_selector_terms: [discovery()],
+        ami_selector_terms: [Strings(vec![("alias", image.to_owned())])],
+        kubelet: kubelet(nodes, report),
+    };
+    let class = object("karpenter.k8s.aws/v1", "EC2NodeClass", nodes.pool, spec);
+    format!("{comment}{PLACEHOLDERS}{class}---\n{}", node_pool(nodes, report))
 }
 
 fn kubelet<'a>(nodes: &NodesToMake<'a>, report: &LossReport) -> Option<Kubelet<'a>> {
@@ -152,10 +141,6 @@ fn kubelet<'a>(nodes: &NodesToMake<'a>, report: &LossReport) -> Option<Kubelet<'
 }
 
 fn node_pool(nodes: &NodesToMake, report: &LossReport) -> String {
-    let mut pool = Document::new("");
-    pool.set("apiVersion", "karpenter.sh/v1");
-    pool.set("kind", "NodePool");
-    pool.set("metadata", Metadata { name: DoubleQuoted(nodes.pool) });
     let requirement = |key, value: String| Requirement { key, operator: "In", values: [DoubleQuoted(value)] };
     let class = [("group", "karpenter.k8s.aws"), ("kind", "EC2NodeClass"), ("name", nodes.pool)];
     let spec = TemplateSpec {
@@ -167,6 +152,5 @@ fn node_pool(nodes: &NodesToMake, report: &LossReport) -> String {
         taints: selection::taint_maps(report.platform, nodes),
     };
     let metadata = selection::labels_map(report.platform, nodes).map(|labels| Labels { labels });
-    pool.set("spec", NodePoolSpec { template: Template { metadata, spec } });
-    pool.finish()
+    object("karpenter.sh/v1", "NodePool", nodes.pool, NodePoolSpec { template: Template { metadata, spec } })
 }

@@ -5,7 +5,7 @@ use serde_saphyr::DoubleQuoted;
 use winpool_api::{TaintEffect, facts::platforms::Setting};
 
 use super::{
-    super::yaml::{Document, Strings},
+    super::yaml::{Strings, object},
     LossReport, NodesToMake,
     aks::{AksKubeletConfig, needs_fips},
     selection,
@@ -14,11 +14,6 @@ use super::{
 const AZURE: &str = "# Replace NODE_POOL, at most six lower-case letters and digits, and SKU, the size of the machines. A MachinePool of\n\
                      # Cluster API refers to it.\n";
 const AWS: &str = "# Add instanceType and scaling. A MachinePool of Cluster API refers to it.\n";
-
-#[derive(Serialize)]
-struct Metadata<'a> {
-    name: DoubleQuoted<&'a str>,
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,7 +61,10 @@ pub(super) fn azure(nodes: &NodesToMake, report: &LossReport, image: &str, comme
         kubelet_config: AksKubeletConfig::new(nodes, report),
         aso_managed_clusters_agent_pool_patches: [DoubleQuoted(format!("{{\"spec\": {{\"osSKU\": \"{image}\"}}}}"))],
     };
-    format!("{comment}{AZURE}{}", object("v1beta1", "AzureManagedMachinePool", nodes, spec))
+    format!(
+        "{comment}{AZURE}{}",
+        object("infrastructure.cluster.x-k8s.io/v1beta1", "AzureManagedMachinePool", nodes.pool, spec)
+    )
 }
 
 /// The AWSManagedMachinePool.
@@ -82,14 +80,8 @@ pub(super) fn aws(nodes: &NodesToMake, report: &LossReport, image: &str, comment
     });
     let labels = selection::labels_map(report.platform, nodes);
     let spec = AwsPool { ami_type: image, labels, taints: taints.collect() };
-    format!("{comment}{AWS}{}", object("v1beta2", "AWSManagedMachinePool", nodes, spec))
-}
-
-fn object(version: &str, kind: &str, nodes: &NodesToMake, spec: impl Serialize) -> String {
-    let mut object = Document::new("");
-    object.set("apiVersion", format!("infrastructure.cluster.x-k8s.io/{version}"));
-    object.set("kind", kind);
-    object.set("metadata", Metadata { name: DoubleQuoted(nodes.pool) });
-    object.set("spec", spec);
-    object.finish()
+    format!(
+        "{comment}{AWS}{}",
+        object("infrastructure.cluster.x-k8s.io/v1beta2", "AWSManagedMachinePool", nodes.pool, spec)
+    )
 }
