@@ -38,11 +38,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// for conditions and evictions still work.
 const NODE_GRACE: &str = "24h";
 
-/// What a server does not need: until 1.23, beta APIs are served unless they are disabled, and a third of the time of a short-lived
-/// server is for their OpenAPI documents and for Priority and Fairness. The three beta APIs are those of 1.20 that the
-/// controller manager and evictions use.
+/// Until this minor, beta APIs are served unless they are disabled.
 const LAST_WITH_BETA: u32 = 23;
-const LEAN: [&str; 2] = [
+/// A third of the time of a short-lived server is for the OpenAPI documents of beta APIs, and for Priority and Fairness. The three
+/// beta APIs are those of 1.20 that the controller manager and evictions use.
+const WITHOUT_BETA: [&str; 2] = [
     "--enable-priority-and-fairness=false",
     "--runtime-config=api/beta=false,batch/v1beta1=true,discovery.k8s.io/v1beta1=true,policy/v1beta1=true",
 ];
@@ -351,7 +351,7 @@ impl Servers {
             flag("audit-log-maxsize", 100_000),
         ];
         if self.version().minor <= LAST_WITH_BETA {
-            arguments.extend(LEAN.map(str::to_owned));
+            arguments.extend(WITHOUT_BETA.map(str::to_owned));
         }
         arguments.extend(self.options.api_server_arguments.iter().cloned());
         arguments
