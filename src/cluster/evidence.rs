@@ -45,16 +45,10 @@ impl EvidencePlace {
 
 /// The kinds of a part, the newest version first.
 fn kinds_of(part: EvidencePart) -> Vec<Kind> {
-    let beta = |kind, version| vec![kind, Kind { version, ..kind }];
+    let kind = part.kind();
     match part {
-        EvidencePart::Pools => vec![Kind::POOL],
-        EvidencePart::Nodes => vec![Kind::NODE],
-        EvidencePart::Pods => vec![Kind::POD],
-        EvidencePart::Events => vec![Kind::EVENT],
-        EvidencePart::DaemonSets => vec![Kind::DAEMON_SET],
-        EvidencePart::Leases => vec![Kind::LEASE],
-        EvidencePart::EndpointSlices => beta(Kind::ENDPOINT_SLICE, "v1beta1"),
-        EvidencePart::Machines => beta(Kind::MACHINE, "v1beta1"),
+        EvidencePart::EndpointSlices | EvidencePart::Machines => vec![kind, Kind { version: "v1beta1", ..kind }],
+        _ => vec![kind],
     }
 }
 

@@ -8,10 +8,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::debug;
+use winpool_api::names::NODE_LEASES;
 
 use super::explain;
 
-const NAMESPACE: &str = "kube-node-lease";
 /// How long all requests may take together.
 const LIMIT: Duration = Duration::from_secs(5);
 /// How many requests run at once.
@@ -29,7 +29,7 @@ impl Leases {
 
     /// When the Leases of these nodes were renewed, by the clocks of the nodes. A Lease that cannot be read is missing.
     pub async fn renewals(&self, nodes: Vec<String>) -> BTreeMap<String, Timestamp> {
-        let api: Api<Lease> = Api::namespaced(self.0.clone(), NAMESPACE);
+        let api: Api<Lease> = Api::namespaced(self.0.clone(), NODE_LEASES);
         let mut renewals = BTreeMap::new();
         let requests = stream::iter(nodes).map(|node| renewal(api.clone(), node)).buffer_unordered(CONCURRENCY);
         let read = requests.for_each(|renewal| {

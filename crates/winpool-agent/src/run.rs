@@ -18,7 +18,7 @@ use kube_runtime::{
 };
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time::timeout};
-use winpool_api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
+use winpool_api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStatus, names::NODE_LEASES};
 
 use super::{
     cycle::{Cluster, Limits, NextStep, PodPhase},
@@ -34,8 +34,6 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long the API server keeps a watch open. A connection that was cut without notice is replaced after that: a confirmation
 /// must arrive in time.
 const WATCH_TIMEOUT_SECONDS: u32 = 60;
-/// The namespace of the Leases of all nodes.
-const LEASES: &str = "kube-node-lease";
 /// The field manager of the status.
 const FIELD_MANAGER: &str = "winpool-agent";
 
@@ -165,7 +163,7 @@ impl ApiServer {
 
 impl Cluster for ApiServer {
     fn lease_renewed(&self) -> io::Result<Option<Timestamp>> {
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), NODE_LEASES);
         let lease = self.block_on(leases.get_opt(&self.options.node))?;
         Ok(lease.and_then(|lease| Some(lease.spec?.renew_time?.0)))
     }

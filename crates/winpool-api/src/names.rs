@@ -10,6 +10,8 @@ pub const SERVICE_ACCOUNT: &str = "winpool";
 pub const OWNERSHIP_SECRET: &str = "winpool-ownership";
 /// The finalizer of a pool whose `deletionPolicy` is `Cleanup`.
 pub const FINALIZER: &str = "winpool.dev/cleanup";
+/// The namespace of the Leases that kubelets renew.
+pub const NODE_LEASES: &str = "kube-node-lease";
 
 /// Labels of Kubernetes and of winpool.
 pub mod label {

@@ -10,6 +10,7 @@ mod symptoms;
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::NodeCondition;
 use serde::Serialize;
 
 use crate::text::counted;
@@ -113,21 +114,19 @@ fn verdict(symptom: &Symptom, case: &Case<'_>) -> Result<BTreeSet<Observation>, 
 fn detect(detection: &Detection, case: &Case<'_>) -> Checked {
     match *detection {
         Detection::Events { about, reasons, texts } => {
-            let events = case.events(&case.pods_in(about)?, reasons)?.into_iter();
-            let has_text = |message: &Option<String>| contains_one(message.as_deref().unwrap_or_default(), texts);
-            let events = events.filter(|(_, event)| has_text(&event.message));
-            Ok(events.map(|(pod, event)| Observation::of_event(pod, event)).collect())
+            case.events_with(about, reasons, |message| contains_one(message, texts))
         }
         Detection::OtherEvents { about, reason } => {
-            let events = case.events(&case.pods_in(about)?, &[reason])?.into_iter();
-            let events = events.filter(|(_, event)| !is_in_a_row(reason, event.message.as_deref().unwrap_or_default()));
-            Ok(events.map(|(pod, event)| Observation::of_event(pod, event)).collect())
+            case.events_with(about, &[reason], |message| !is_in_a_row(reason, message))
         }
         Detection::Condition { of, statuses, texts } => {
-            let is_asked = |type_: &str, status: &str| type_ == of && statuses.contains(&status);
-            let asked = case.conditions()?.into_iter().filter(|(_, found)| is_asked(&found.type_, &found.status));
-            let asked = asked.filter(|(_, found)| contains_one(found.message.as_deref().unwrap_or_default(), texts));
-            Ok(asked.map(|(node, condition)| Observation::of_condition(node, condition)).collect())
+            let is_shown = |found: &NodeCondition| {
+                found.type_ == of
+                    && statuses.contains(&&*found.status)
+                    && contains_one(found.message.as_deref().unwrap_or_default(), texts)
+            };
+            let shown = case.conditions()?.into_iter().filter(|(_, found)| is_shown(found));
+            Ok(shown.map(|(node, condition)| Observation::of_condition(node, condition)).collect())
         }
         Detection::Check { check, .. } => check(case),
         Detection::OnNode { command } => Err(Undetermined::OnNode(command)),

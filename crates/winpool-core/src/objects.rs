@@ -2,6 +2,13 @@
 
 use std::{ops::Deref, slice, sync::Arc};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// `namespace/name` of an object.
+pub(crate) fn object_key(metadata: &ObjectMeta) -> String {
+    format!("{}/{}", metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
 /// The `resourceVersion` of an object. All are equal, because the rules do not depend on it: so objects are equal if they do not
 /// differ in anything else.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,10 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use serde_json::Value;
 use tokio::time::Instant;
-use winpool_api::names::label;
+use winpool_api::{
+    facts::cluster_api::DEPLOYMENT_NAME,
+    names::{NODE_LEASES, label},
+};
 use winpool_core::{
     Objects,
     doctor::{DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, Unavailable},
@@ -18,9 +21,6 @@ use crate::{
     cluster::{EvidencePlace, EvidenceReader},
     commands::{CommandError, input, pools::check_names},
 };
-
-/// The namespace of the Leases of nodes.
-const LEASES: &str = "kube-node-lease";
 
 /// Reads the parts one after the other, because what is read of one follows from another.
 pub struct SubjectReader(EvidenceReader);
@@ -77,7 +77,7 @@ impl SubjectReader {
             let place = EvidencePlace { namespace: Some(used.namespace.clone()), ..EvidencePlace::default() };
             let is_member = |machine: &Value| {
                 let labels = &machine["metadata"]["labels"];
-                labels["cluster.x-k8s.io/deployment-name"].as_str().is_some_and(|group| groups.contains(group))
+                labels[DEPLOYMENT_NAME].as_str().is_some_and(|group| groups.contains(group))
             };
             evidence.machines = self.0.part(EvidencePart::Machines, &place, is_member).await;
         }
@@ -139,7 +139,8 @@ impl SubjectReader {
             _ if names.is_empty() => EvidenceLayer::default(),
             _ => self.0.part(EvidencePart::Pods, &place, |pod| is_of(&pod["spec"]["nodeName"])).await,
         };
-        let place = EvidencePlace { namespace: Some(LEASES.to_owned()), fields: leases, ..EvidencePlace::default() };
+        let place =
+            EvidencePlace { namespace: Some(NODE_LEASES.to_owned()), fields: leases, ..EvidencePlace::default() };
         evidence.leases = self.0.part(EvidencePart::Leases, &place, |lease| is_of(&lease["metadata"]["name"])).await;
     }
 }

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Serialize, Serializer};
 
 use super::evidence::{DiagnosisSubject, Evidence, Unavailable};
+use crate::object_key;
 
 /// A text in the cluster that shows a symptom.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -22,7 +23,7 @@ pub struct Observation {
 
 impl Observation {
     pub(super) fn of_pod(pod: &Pod, place: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { object: format!("Pod {}", key(&pod.metadata)), place: place.into(), text: text.into() }
+        Self { object: format!("Pod {}", object_key(&pod.metadata)), place: place.into(), text: text.into() }
     }
 
     pub(super) fn of_node(node: &str, place: impl Into<String>, text: impl Into<String>) -> Self {
@@ -124,13 +125,13 @@ impl<'e> Case<'e> {
     /// The pods in question: one, or all on the nodes.
     pub fn pods(&self) -> Result<Vec<&'e Pod>, Unavailable> {
         let pods = self.evidence.pods()?;
-        let is_asked = |pod: &&Pod| match &self.evidence.subject {
-            DiagnosisSubject::Pod { namespace, name: asked } => {
-                pod.metadata.namespace.as_ref() == Some(namespace) && name(&pod.metadata) == asked
+        let is_subject = |pod: &&Pod| match &self.evidence.subject {
+            DiagnosisSubject::Pod { namespace, name: of } => {
+                pod.metadata.namespace.as_ref() == Some(namespace) && name(&pod.metadata) == of
             }
             DiagnosisSubject::Pool { .. } | DiagnosisSubject::Node { .. } => true,
         };
-        Ok(pods.iter().filter(is_asked).collect())
+        Ok(pods.iter().filter(is_subject).collect())
     }
 
     /// The pods in question that are in a state.
@@ -145,11 +146,18 @@ impl<'e> Case<'e> {
         let by_uid: BTreeMap<&str, &Pod> =
             pods.iter().filter_map(|pod| Some((pod.metadata.uid.as_deref()?, *pod))).collect();
         let about = |event: &'e Event| {
-            let is_asked = reasons.contains(&event.reason.as_deref()?);
-            let pod = by_uid.get(event.involved_object.uid.as_deref()?).filter(|_| is_asked)?;
+            let has_reason = reasons.contains(&event.reason.as_deref()?);
+            let pod = by_uid.get(event.involved_object.uid.as_deref()?).filter(|_| has_reason)?;
             Some((*pod, event))
         };
         Ok(events.iter().filter_map(about).collect())
+    }
+
+    /// The events with one of these reasons, and such a message, about pods in a state.
+    pub fn events_with(&self, state: PodState, reasons: &[&str], has_text: impl Fn(&str) -> bool) -> Checked {
+        let events = self.events(&self.pods_in(state)?, reasons)?.into_iter();
+        let events = events.filter(|(_, event)| has_text(event.message.as_deref().unwrap_or_default()));
+        Ok(events.map(|(pod, event)| Observation::of_event(pod, event)).collect())
     }
 
     /// The conditions of the nodes.
@@ -167,11 +175,6 @@ pub(super) fn contains_one(text: &str, parts: &[&str]) -> bool {
 
 pub(super) fn name(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
-}
-
-/// `namespace/name`
-pub(super) fn key(metadata: &ObjectMeta) -> String {
-    format!("{}/{}", metadata.namespace.as_deref().unwrap_or_default(), name(metadata))
 }
 
 pub(super) fn phase(pod: &Pod) -> &str {

@@ -6,7 +6,7 @@ mod pods;
 
 pub(super) use components::{before_cni, cni, csi, kube_proxy};
 pub(super) use nodes::{
-    NO_CNI, PLEG, known_defects, kubelet_alive, kubelet_silent, machines, other_conditions, pools, unknown_conditions,
+    NO_CNI, PLEG, expired_lease, known_defects, machines, other_conditions, pools, renewed_lease, unknown_conditions,
 };
 pub(super) use pods::{
     CONNECTION, container_creating, dns_policy, duplicate_addresses, exit_codes, image_mismatch, image_pull,

@@ -12,6 +12,9 @@ use k8s_openapi::api::{
 use kube::core::DynamicObject;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use winpool_api::named_enum;
+
+use crate::kind::Kind;
 
 /// What a diagnosis is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,45 +36,40 @@ impl fmt::Display for DiagnosisSubject {
     }
 }
 
-/// A kind of objects that is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // the names say it
-pub enum EvidencePart {
-    Pools,
-    Nodes,
-    Pods,
-    Events,
-    DaemonSets,
-    Leases,
-    EndpointSlices,
-    Machines,
+named_enum! {
+    /// A kind of objects that is read.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[allow(missing_docs)] // the names say it
+    pub enum EvidencePart {
+        Pools,
+        Nodes,
+        Pods,
+        Events,
+        DaemonSets,
+        Leases,
+        EndpointSlices,
+        Machines,
+    }
 }
 
 impl EvidencePart {
-    /// All parts.
-    pub const ALL: [Self; 8] = [
-        Self::Pools,
-        Self::Nodes,
-        Self::Pods,
-        Self::Events,
-        Self::DaemonSets,
-        Self::Leases,
-        Self::EndpointSlices,
-        Self::Machines,
-    ];
+    /// The kind of its objects.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Pools => Kind::POOL,
+            Self::Nodes => Kind::NODE,
+            Self::Pods => Kind::POD,
+            Self::Events => Kind::EVENT,
+            Self::DaemonSets => Kind::DAEMON_SET,
+            Self::Leases => Kind::LEASE,
+            Self::EndpointSlices => Kind::ENDPOINT_SLICE,
+            Self::Machines => Kind::MACHINE,
+        }
+    }
 
     /// The name of the resource, as in a role.
     pub const fn resource(self) -> &'static str {
-        match self {
-            Self::Pools => "windowsnodepools",
-            Self::Nodes => "nodes",
-            Self::Pods => "pods",
-            Self::Events => "events",
-            Self::DaemonSets => "daemonsets",
-            Self::Leases => "leases",
-            Self::EndpointSlices => "endpointslices",
-            Self::Machines => "machines",
-        }
+        self.kind().plural
     }
 }
 
@@ -167,26 +165,17 @@ impl Evidence {
             machines: EvidenceLayer::default(),
         }
     }
-
-    /// Why a part is missing or incomplete.
-    pub fn missing(&self, part: EvidencePart) -> Option<Unavailable> {
-        let missing = match part {
-            EvidencePart::Pools => self.pools.missing(),
-            EvidencePart::Nodes => self.nodes.missing(),
-            EvidencePart::Pods => self.pods.missing(),
-            EvidencePart::Events => self.events.missing(),
-            EvidencePart::DaemonSets => self.daemon_sets.missing(),
-            EvidencePart::Leases => self.leases.missing(),
-            EvidencePart::EndpointSlices => self.endpoint_slices.missing(),
-            EvidencePart::Machines => self.machines.missing(),
-        };
-        missing.map(|reason| Unavailable { part, reason: reason.to_owned() })
-    }
 }
 
 macro_rules! parts {
     ($($field:ident: $type:ty = $part:ident),* $(,)?) => {
         impl Evidence {
+            /// Why a part is missing or incomplete.
+            pub fn missing(&self, part: EvidencePart) -> Option<Unavailable> {
+                let missing = match part { $(EvidencePart::$part => self.$field.missing(),)* };
+                missing.map(|reason| Unavailable { part, reason: reason.to_owned() })
+            }
+
             $(
                 #[doc = concat!("The ", stringify!($field), ".\n\n# Errors\nThey could not be read.")]
                 pub fn $field(&self) -> Result<&[$type], Unavailable> {

@@ -137,7 +137,7 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "node-not-ready",
             title: "A node is NotReady, and its kubelet runs",
-            detection: check(&[Nodes, Leases], checks::kubelet_alive),
+            detection: check(&[Nodes, Leases], checks::renewed_lease),
             cause: "the kubelet renews its Lease, and reports that the node is not healthy; the message of the condition says why",
             remedy: "act on the message. If it names the container runtime, restart containerd on the node",
             source: NODE_STATUS,
@@ -145,7 +145,7 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "node-silent",
             title: "A node is NotReady, and its kubelet does not renew its Lease",
-            detection: check(&[Nodes, Leases], checks::kubelet_silent),
+            detection: check(&[Nodes, Leases], checks::expired_lease),
             cause: "the machine or the kubelet does not run, or does not reach the API server",
             remedy: "look at the machine, at the service kubelet on it, and at its network to the API server",
             source: NODE_STATUS,

@@ -16,7 +16,7 @@ use k8s_openapi::{
 use winpool_api::facts::runtime_errors;
 
 use super::Template;
-use crate::{Named, image::RuntimeReport, kind::Kind, kubernetes::WorkloadName};
+use crate::{Named, image::RuntimeReport, kind::Kind, kubernetes::WorkloadName, object_key};
 
 /// The maximum length of a stored error of a container runtime, in characters.
 const MAX_ERROR_LENGTH: usize = 160;
@@ -92,12 +92,6 @@ fn shared<T: std::hash::Hash + Eq>(values: &mut HashSet<Arc<T>>, value: T) -> Ar
     value
 }
 
-/// `namespace/name`
-fn key(metadata: &ObjectMeta) -> String {
-    let part = |text: &Option<String>| text.clone().unwrap_or_default();
-    format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
-}
-
 impl Named for Pod {
     fn name(&self) -> &str {
         &self.key
@@ -115,7 +109,7 @@ impl Pod {
         let node = template.node_name.take().or(affinity_node);
         let reports = runtime_reports(&status, &template);
         Self {
-            key: key(&pod.metadata).into(),
+            key: object_key(&pod.metadata).into(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             workload: shared.workload(workload(&pod.metadata)),
             node,
@@ -204,7 +198,7 @@ impl Controller {
             name: metadata.name.clone().unwrap_or_default(),
         };
         Self {
-            key: key(&metadata),
+            key: object_key(&metadata),
             uid: metadata.uid.unwrap_or_default(),
             workload: shared.workload(workload),
             active: active && spec.is_some(),

@@ -12,9 +12,11 @@ use k8s_openapi::{
 };
 use winpool_api::names::label;
 
-use crate::doctor::case::{
-    Case, Checked, Observation, PodState, START, Undetermined, containers, contains_one, key, name, phase,
-    pod_condition,
+use crate::{
+    doctor::case::{
+        Case, Checked, Observation, PodState, START, Undetermined, containers, contains_one, name, phase, pod_condition,
+    },
+    object_key,
 };
 
 /// What a node needs as a DaemonSet.
@@ -67,7 +69,7 @@ fn component(case: &Case<'_>, component: RequiredSet) -> Checked {
 }
 
 fn pod_problem(case: &Case<'_>, pods: &[Pod], set: &DaemonSet, node: &Node) -> Option<Observation> {
-    let place = format!("DaemonSet {}", key(&set.metadata));
+    let place = format!("DaemonSet {}", object_key(&set.metadata));
     let node_name = name(&node.metadata);
     let of_set = |pod: &&Pod| {
         let mut owners = pod.metadata.owner_references.iter().flatten();
@@ -79,7 +81,7 @@ fn pod_problem(case: &Case<'_>, pods: &[Pod], set: &DaemonSet, node: &Node) -> O
     let age = pod.metadata.creation_timestamp.as_ref().map(|Time(at)| case.now().duration_since(*at));
     let is_new = age.is_some_and(|age| age < START);
     let is_ready = pod_condition(pod, "Ready") == Some("True");
-    let text = || format!("pod {} is {} and not ready", key(&pod.metadata), phase(pod));
+    let text = || format!("pod {} is {} and not ready", object_key(&pod.metadata), phase(pod));
     (!is_ready && !is_new).then(|| Observation::of_node(node_name, place, text()))
 }
 

@@ -59,14 +59,14 @@ fn not_ready(case: &Case<'_>, renewed: bool) -> Checked {
 }
 
 /// Nodes that are not ready although the kubelet runs, for a reason that no other row has.
-pub fn kubelet_alive(case: &Case<'_>) -> Checked {
+pub fn renewed_lease(case: &Case<'_>) -> Checked {
     let has_other_row = |text: &str| contains_one(text, PLEG) || contains_one(text, NO_CNI);
     let observed = not_ready(case, true)?.into_iter().filter(|observed| !has_other_row(&observed.text));
     Ok(observed.collect())
 }
 
 /// Nodes whose kubelet does not reach the API server.
-pub fn kubelet_silent(case: &Case<'_>) -> Checked {
+pub fn expired_lease(case: &Case<'_>) -> Checked {
     not_ready(case, false)
 }
 
@@ -148,8 +148,8 @@ pub fn pools(case: &Case<'_>) -> Checked {
 
 /// Conditions that are Unknown on nodes whose kubelet reports.
 pub fn unknown_conditions(case: &Case<'_>) -> Checked {
-    let is_silent = |node: &Node| conditions(node).any(|of| of.type_ == "Ready" && of.status == "Unknown");
-    let conditions = case.conditions()?.into_iter().filter(|(node, _)| !is_silent(node));
+    let is_unreported = |node: &Node| conditions(node).any(|of| of.type_ == "Ready" && of.status == "Unknown");
+    let conditions = case.conditions()?.into_iter().filter(|(node, _)| !is_unreported(node));
     let is_unknown = |type_: &str, status: &str| status == "Unknown" && KNOWN_CONDITIONS.contains(&type_);
     let unknown = conditions.filter(|(_, of)| is_unknown(&of.type_, &of.status));
     Ok(unknown.map(|(node, condition)| Observation::of_condition(node, condition)).collect())

@@ -12,7 +12,8 @@ use winpool_api::facts::{
 };
 
 use crate::{
-    doctor::case::{Case, Checked, Observation, PodState, START, containers, contains_one, key, phase},
+    doctor::case::{Case, Checked, Observation, PodState, START, containers, contains_one, phase},
+    object_key,
     text::some_of,
 };
 
@@ -28,11 +29,11 @@ fn exits(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, i32)> {
     containers(pod).filter_map(move |one| Some((one, code(&one.state).or_else(|| code(&one.last_state))?)))
 }
 
-fn exits_with(case: &Case<'_>, is_asked: impl Fn(&str) -> bool) -> Checked {
+fn exits_with(case: &Case<'_>, has_name: impl Fn(&str) -> bool) -> Checked {
     let pods = case.pods_in(PodState::NotReady)?;
     let ended = pods.into_iter().flat_map(|pod| exits(pod).map(move |(container, code)| (pod, container, code)));
     let observed = ended.filter_map(|(pod, container, code)| {
-        let row = exit_code(code).filter(|row| is_asked(row.name))?;
+        let row = exit_code(code).filter(|row| has_name(row.name))?;
         let text = format!("exit code {code} (0x{:08X} {}): {}", row.code, row.name, row.meaning);
         Some(Observation::of_pod(pod, format!("container {}", container.name), text))
     });
@@ -67,10 +68,7 @@ pub fn image_mismatch(case: &Case<'_>) -> Checked {
             .map(|(pod, container, text)| Observation::of_pod(pod, format!("container {}", container.name), text)),
     );
     if observed.is_empty() {
-        let events = case.events(&pods, &["Failed"])?;
-        let is_mismatch = |text: &Option<String>| text.as_deref().is_some_and(is_platform_mismatch);
-        let events = events.into_iter().filter(|(_, event)| is_mismatch(&event.message));
-        observed.extend(events.map(|(pod, event)| Observation::of_event(pod, event)));
+        observed = case.events_with(PodState::NotReady, &["Failed"], is_platform_mismatch)?;
     }
     Ok(observed)
 }
@@ -100,7 +98,7 @@ fn waiting(container: &ContainerStatus) -> Option<(&str, &str)> {
     Some((waiting.reason.as_deref()?, waiting.message.as_deref().unwrap_or_default()))
 }
 
-/// Pods that have waited for their containers for long, without an event that tells why.
+/// Pods that have waited for their containers for long, without an event of a failure.
 pub fn container_creating(case: &Case<'_>) -> Checked {
     let since = |pod: &Pod| pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|Time(at)| *at);
     let is_late = |pod: &&Pod| since(pod).is_some_and(|at| case.now().duration_since(at) > START);
@@ -108,10 +106,10 @@ pub fn container_creating(case: &Case<'_>) -> Checked {
     if pods.is_empty() {
         return Ok(Vec::new());
     }
-    let told = case.events(&pods, &["FailedCreatePodSandBox", "Failed", "FailedMount", "FailedAttachVolume"])?;
-    let told: BTreeSet<_> = told.iter().map(|(pod, _)| &pod.metadata.uid).collect();
-    let silent = pods.into_iter().filter(|pod| !told.contains(&pod.metadata.uid));
-    let observed = silent.filter_map(|pod| {
+    let with_event = case.events(&pods, &["FailedCreatePodSandBox", "Failed", "FailedMount", "FailedAttachVolume"])?;
+    let with_event: BTreeSet<_> = with_event.iter().map(|(pod, _)| &pod.metadata.uid).collect();
+    let without_event = pods.into_iter().filter(|pod| !with_event.contains(&pod.metadata.uid));
+    let observed = without_event.filter_map(|pod| {
         let (reason, _) = containers(pod).find_map(waiting).filter(|(reason, _)| !PULLING.contains(reason))?;
         Some(Observation::of_pod(
             pod,
@@ -139,10 +137,10 @@ pub fn duplicate_addresses(case: &Case<'_>) -> Checked {
     };
     let address = |pod: &'_ Pod| pod.status.as_ref().and_then(|status| status.pod_ip.clone());
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let asked: BTreeSet<String> = case.pods()?.into_iter().filter(has_own).filter_map(address).collect();
+    let addresses: BTreeSet<String> = case.pods()?.into_iter().filter(has_own).filter_map(address).collect();
     for pod in case.evidence.pods()?.iter().filter(has_own) {
-        if let Some(address) = address(pod).filter(|address| asked.contains(address)) {
-            users.entry(address).or_default().insert(key(&pod.metadata));
+        if let Some(address) = address(pod).filter(|address| addresses.contains(address)) {
+            users.entry(address).or_default().insert(object_key(&pod.metadata));
         }
     }
     let slices = case.evidence.endpoint_slices()?.iter().flat_map(|slice| &slice.endpoints);
@@ -152,7 +150,7 @@ pub fn duplicate_addresses(case: &Case<'_>) -> Checked {
         };
         let part = |text: &Option<String>| text.clone().unwrap_or_default();
         let pod = format!("{}/{}", part(&target.namespace), part(&target.name));
-        for address in endpoint.addresses.iter().filter(|address| asked.contains(*address)) {
+        for address in endpoint.addresses.iter().filter(|address| addresses.contains(*address)) {
             users.entry(address.clone()).or_default().insert(pod.clone());
         }
     }

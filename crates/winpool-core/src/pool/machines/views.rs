@@ -15,7 +15,7 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use crate::{ForeignText, Named, ResourceVersion, kind::Kind, node::last_other_writer};
+use crate::{ForeignText, Named, ResourceVersion, kind::Kind, node::last_other_writer, object_key};
 
 /// A group of machines of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -228,10 +228,6 @@ fn part<T: DeserializeOwned + Default>(data: &Value, field: &str) -> T {
     data.get(field).and_then(|value| T::deserialize(value).ok()).unwrap_or_default()
 }
 
-fn key(metadata: &ObjectMeta) -> String {
-    key_of(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
-}
-
 /// `namespace/name`.
 pub fn key_of(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
@@ -245,7 +241,10 @@ impl ClusterView {
     /// Reads an object of either version.
     pub fn from_object(object: &DynamicObject) -> Self {
         let paused = object.data.pointer("/spec/paused") == Some(&Value::Bool(true));
-        Self { key: key(&object.metadata), paused: paused || has_annotation(&object.metadata, cluster_api::PAUSED) }
+        Self {
+            key: object_key(&object.metadata),
+            paused: paused || has_annotation(&object.metadata, cluster_api::PAUSED),
+        }
     }
 }
 
@@ -271,7 +270,7 @@ impl MachineGroup {
         let is_read = |key: &str| own.contains(&key) || capacity::ALL.contains(&key);
         let labels = metadata.labels.clone().unwrap_or_default();
         Self {
-            key: key(&metadata),
+            key: object_key(&metadata),
             kind,
             name: metadata.name.clone().unwrap_or_default(),
             paused: paused == Some(true) || has_annotation(&metadata, cluster_api::PAUSED),
@@ -318,7 +317,7 @@ impl MachineSetView {
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let name = template.spec.bootstrap.config_ref.map(|reference| reference.name).unwrap_or_default();
         Self {
-            key: key(&object.metadata),
+            key: object_key(&object.metadata),
             deployment: key_of(namespace, label_of(&object.metadata, DEPLOYMENT_NAME)),
             template: key_of(namespace, &name),
             replicas: part::<Replicas>(&object.data, "status").replicas.unwrap_or_default(),
@@ -344,7 +343,7 @@ impl MachineView {
             _ => None,
         };
         Self {
-            key: key(&object.metadata),
+            key: object_key(&object.metadata),
             kind,
             group: key_of(object.metadata.namespace.as_deref().unwrap_or_default(), group),
             node: node_ref.map(|node| node.name).filter(|name| !name.is_empty()),
@@ -363,7 +362,7 @@ impl TemplateView {
         let spec = object.data.pointer(path).cloned().unwrap_or_default();
         let metadata = object.metadata;
         Self {
-            key: key(&metadata),
+            key: object_key(&metadata),
             pool: metadata.labels.as_ref().and_then(|labels| labels.get(label::POOL).cloned()),
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
