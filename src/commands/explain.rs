@@ -79,13 +79,13 @@ impl Subject {
                     Role::Delivery => "required for Ready with a delivery method",
                     Role::Flag => "not part of Ready",
                 };
-                let problem = condition.problem_when.as_str();
+                let problem = condition.problem_when.name();
                 let heading = format!("{BOLD}{}{BOLD:#}: condition, {role}, a problem if {problem}", condition.name);
                 let rows = condition.reasons.iter().map(|reason| (reason.name, plain(reason.meaning)));
                 format!("{heading}\n  True: {}\n\nReasons:\n{}", plain(condition.meaning), columns(rows))
             }
             Self::Reason(of, reason) => {
-                let status: Vec<_> = reason.status.iter().map(|status| status.as_str()).collect();
+                let status: Vec<_> = reason.status.iter().map(|status| status.name()).collect();
                 let heading = format!("{BOLD}{}/{}{BOLD:#}: status {}", of.name, reason.name, status.join(" or "));
                 paragraphs(&heading, &[reason.meaning], reason.action)
             }

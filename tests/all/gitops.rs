@@ -36,7 +36,7 @@ fn states(of: &ConditionType) -> Vec<State> {
 fn object(generation: i64, observed: i64, deleting: bool, conditions: [(&str, State); 3]) -> Value {
     let conditions = conditions.into_iter().filter_map(|(name, state)| {
         let (status, reason) = state?;
-        Some(json!({"type": name, "status": status.as_str(), "reason": reason, "message": "the message"}))
+        Some(json!({"type": name, "status": status.name(), "reason": reason, "message": "the message"}))
     });
     let mut metadata = json!({"name": "web", "generation": generation});
     if deleting {
@@ -171,7 +171,7 @@ fn verdict(tools: &Tools, situation: Situation, condition: &ComputedCondition) -
     let ready = summaries.ready.unwrap_or_else(|| READY.because("AsSpecified", "the spec is applied"));
     let all = [Some(&ready), summaries.others.as_ref(), Some(condition)].into_iter().flatten();
     let all = all.map(
-        |one| json!({"type": one.of.name, "status": one.status.as_str(), "reason": one.reason, "message": one.message}),
+        |one| json!({"type": one.of.name, "status": one.status.name(), "reason": one.reason, "message": one.message}),
     );
     let status = json!({"observedGeneration": 1, "conditions": all.collect::<Vec<_>>()});
     let object = json!({"metadata": {"name": "web", "generation": 1}, "spec": {}, "status": status});

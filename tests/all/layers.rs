@@ -24,6 +24,7 @@ const CRATES: &[(&str, &str)] = &[
 
 /// The layers, from the lowest. A module may use the modules of lower layers, but no other entry of its own layer.
 const LAYERS: &[&[&str]] = &[
+    &["api::named"],
     &["api::facts"],
     &["api"],
     &["core::foreign_text", "core::kind", "core::objects", "core::problem", "core::text"],

@@ -24,7 +24,7 @@ fn rows(types: impl Iterator<Item = &'static ConditionType>) -> String {
     let row = |of: &ConditionType, index: usize| {
         let reason = &of.reasons[index];
         let name = if index == 0 { format!("`{}`", of.name) } else { String::new() };
-        let status: Vec<_> = reason.status.iter().map(|status| status.as_str()).collect();
+        let status: Vec<_> = reason.status.iter().map(|status| status.name()).collect();
         format!("| {name} | `{}` | {} | {} | {} |", reason.name, status.join(", "), reason.meaning, reason.action)
     };
     let lines = types.flat_map(|of| (0..of.reasons.len()).map(move |index| row(of, index)));

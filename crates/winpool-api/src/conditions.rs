@@ -41,7 +41,7 @@ pub struct ComputedCondition {
 impl ComputedCondition {
     /// Whether it reports a problem.
     pub fn is_problem(&self) -> bool {
-        self.of.is_problem(self.status.as_str(), self.reason)
+        self.of.is_problem(self.status.name(), self.reason)
     }
 
     /// What its problem does.
@@ -104,7 +104,7 @@ mod tests {
             (&OS_SUPPORTED, ConditionStatus::False, reason::END_OF_LIFE, true),
         ];
         for (of, status, reason, expected) in table {
-            assert_eq!(of.is_problem(status.as_str(), reason), expected, "{} {status:?} {reason}", of.name);
+            assert_eq!(of.is_problem(status.name(), reason), expected, "{} {status:?} {reason}", of.name);
             let computed = of.because(reason, "");
             // `Paused` is usually no problem: False is the exception.
             let usual = if reason == reason::PAUSED { ConditionStatus::True } else { status };

@@ -22,3 +22,5 @@ macro_rules! named_enum {
     (@ $variant:ident) => { stringify!($variant) };
     (@ $variant:ident $name:literal) => { $name };
 }
+
+pub(crate) use named_enum;

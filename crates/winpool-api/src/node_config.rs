@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pattern::{DIGEST, DURATION, OBJECT_NAME};
-use crate::named_enum;
+use crate::named::named_enum;
 
 /// The configuration of one node. It has the name of the node.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]

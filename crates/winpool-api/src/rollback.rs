@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::named_enum;
+use crate::named::named_enum;
 
 named_enum! {
     /// The reason of a rollback, as in the status of a WindowsNodeConfig.

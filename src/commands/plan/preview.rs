@@ -301,7 +301,7 @@ mod tests {
             let computed = of.because(reason, "");
             let condition = Condition {
                 type_: of.name.to_owned(),
-                status: computed.status.as_str().to_owned(),
+                status: computed.status.name().to_owned(),
                 reason: reason.to_owned(),
                 message: String::new(),
                 observed_generation: None,

@@ -2,27 +2,18 @@
 
 use serde::Serialize;
 
-use crate::named_enum;
+use crate::named::named_enum;
 
-/// The status of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConditionStatus {
-    /// The condition holds.
-    True,
-    /// The condition does not hold.
-    False,
-    /// There is no evidence.
-    Unknown,
-}
-
-impl ConditionStatus {
-    /// As Kubernetes spells it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
+named_enum! {
+    /// The status of a condition.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ConditionStatus {
+        /// The condition holds.
+        True,
+        /// The condition does not hold.
+        False,
+        /// There is no evidence.
+        Unknown,
     }
 }
 
@@ -166,7 +157,7 @@ impl ConditionType {
     /// Whether this status with this reason is a problem.
     pub fn is_problem(&self, status: &str, reason: &str) -> bool {
         let by_row = self.reason(reason).and_then(|row| row.problem);
-        by_row.unwrap_or(status == self.problem_when.as_str())
+        by_row.unwrap_or(status == self.problem_when.name())
     }
 
     /// What a problem with this reason does.

@@ -14,33 +14,24 @@
 use std::fmt;
 
 use super::Minor;
+use crate::named::named_enum;
 
-/// An eviction signal of a Windows kubelet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Signal {
-    /// Memory: commit limit minus commit total. Measured from 1.31 on; before, the threshold only lowers the node's
-    /// allocatable memory. A percentage refers to the commit limit (memory and page file), but for allocatable to
-    /// memory.
-    MemoryAvailable,
-    /// The disk with the kubelet's files.
-    NodefsAvailable,
-    /// The disk with the images, which may be the one with the kubelet's files.
-    ImagefsAvailable,
+named_enum! {
+    /// An eviction signal of a Windows kubelet.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Signal {
+        /// Memory: commit limit minus commit total. Measured from 1.31 on; before, the threshold only lowers the node's
+        /// allocatable memory. A percentage refers to the commit limit (memory and page file), but for allocatable to
+        /// memory.
+        MemoryAvailable = "memory.available",
+        /// The disk with the kubelet's files.
+        NodefsAvailable = "nodefs.available",
+        /// The disk with the images, which may be the one with the kubelet's files.
+        ImagefsAvailable = "imagefs.available",
+    }
 }
 
 impl Signal {
-    /// All signals.
-    pub const ALL: [Self; 3] = [Self::MemoryAvailable, Self::NodefsAvailable, Self::ImagefsAvailable];
-
-    /// The key in `evictionHard`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MemoryAvailable => "memory.available",
-            Self::NodefsAvailable => "nodefs.available",
-            Self::ImagefsAvailable => "imagefs.available",
-        }
-    }
-
     /// The signal with this name, if Windows has it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|signal| signal.name() == name)

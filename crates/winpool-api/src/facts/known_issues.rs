@@ -25,37 +25,28 @@ use std::fmt;
 use jiff::civil::{Date, date};
 
 use super::{ContainerdVersion, KubeletVersion, OsVersion};
+use crate::named::named_enum;
 
-/// A component of a node with a version of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NodeComponent {
-    /// The kubelet, by `nodeInfo.kubeletVersion`.
-    Kubelet,
-    /// kube-proxy, by the image of its pods.
-    KubeProxy,
-    /// containerd, by `nodeInfo.containerRuntimeVersion`.
-    Containerd,
-    /// The shim of containerd for Windows, by the release of containerd that contains it: see [`hcsshim_of`].
-    Hcsshim,
-    /// Windows, by `nodeInfo.kernelVersion`.
-    Windows,
-    /// csi-proxy, by the image of its pods.
-    CsiProxy,
+named_enum! {
+    /// A component of a node with a version of its own.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum NodeComponent {
+        /// The kubelet, by `nodeInfo.kubeletVersion`.
+        Kubelet = "kubelet",
+        /// kube-proxy, by the image of its pods.
+        KubeProxy = "kube-proxy",
+        /// containerd, by `nodeInfo.containerRuntimeVersion`.
+        Containerd = "containerd",
+        /// The shim of containerd for Windows, by the release of containerd that contains it: see [`hcsshim_of`].
+        Hcsshim = "hcsshim",
+        /// Windows, by `nodeInfo.kernelVersion`.
+        Windows,
+        /// csi-proxy, by the image of its pods.
+        CsiProxy = "csi-proxy",
+    }
 }
 
 impl NodeComponent {
-    /// Its name in texts.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kubelet => "kubelet",
-            Self::KubeProxy => "kube-proxy",
-            Self::Containerd => "containerd",
-            Self::Hcsshim => "hcsshim",
-            Self::Windows => "Windows",
-            Self::CsiProxy => "csi-proxy",
-        }
-    }
-
     /// The component in an image, and its version, by the last part of the repository and the tag:
     /// `sigwindowstools/kube-proxy:v1.33.1-calico-hostprocess`.
     pub fn of_image(image: &str) -> Option<(Self, ComponentVersion)> {
@@ -132,25 +123,16 @@ impl AffectedVersions {
     }
 }
 
-/// How bad a defect is, worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DefectSeverity {
-    /// Control over the node, or no pod works: CVSS 7.0 and higher.
-    High,
-    /// Data, memory or connections are lost in common use: CVSS 4.0 to 6.9.
-    Medium,
-    /// Rare, or of little effect.
-    Low,
-}
-
-impl DefectSeverity {
-    /// As in texts and labels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        }
+named_enum! {
+    /// How bad a defect is, worst first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum DefectSeverity {
+        /// Control over the node, or no pod works: CVSS 7.0 and higher.
+        High = "high",
+        /// Data, memory or connections are lost in common use: CVSS 4.0 to 6.9.
+        Medium = "medium",
+        /// Rare, or of little effect.
+        Low = "low",
     }
 }
 

@@ -2,32 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use winpool_api::facts::{
-    Minor,
-    feature_gates::{
-        ANNOUNCED, DEPENDENCIES_CHECKED_SINCE, GateChange, GateState, NEWEST_READ, OLDEST_READ, UnmetDependency,
-        feature_gate, gate_state, unmet_dependencies,
+use winpool_api::{
+    facts::{
+        Minor,
+        feature_gates::{
+            ANNOUNCED, DEPENDENCIES_CHECKED_SINCE, GateChange, GateState, NEWEST_READ, OLDEST_READ, UnmetDependency,
+            feature_gate, gate_state, unmet_dependencies,
+        },
     },
+    named_enum,
 };
 
 use super::problems::Problems;
 use crate::Problem;
 
-/// A program with feature gates. Both register the same ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GatedProgram {
-    Kubelet,
-    KubeProxy,
+named_enum! {
+    /// A program with feature gates. Both register the same ones.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum GatedProgram {
+        Kubelet = "kubelet",
+        KubeProxy = "kube-proxy",
+    }
 }
 
 impl GatedProgram {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Kubelet => "kubelet",
-            Self::KubeProxy => "kube-proxy",
-        }
-    }
-
     /// The path of a gate in a profile.
     fn path(self, gate: &str) -> String {
         match self {

@@ -13,10 +13,10 @@ pub fn merge_conditions(previous: &[Condition], computed: &[ComputedCondition], 
         .iter()
         .map(|computed| {
             let before = previous.iter().find(|condition| condition.type_ == computed.of.name);
-            let since = before.filter(|before| before.status == computed.status.as_str());
+            let since = before.filter(|before| before.status == computed.status.name());
             Condition {
                 type_: computed.of.name.to_owned(),
-                status: computed.status.as_str().to_owned(),
+                status: computed.status.name().to_owned(),
                 reason: computed.reason.to_owned(),
                 message: computed.message.clone(),
                 observed_generation: None,

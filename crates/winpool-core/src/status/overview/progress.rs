@@ -108,7 +108,7 @@ fn is_running(pool: &Pool) -> bool {
     });
     let proceeds = pool.status.conditions.iter().any(|condition| {
         condition_type(&condition.type_).is_some_and(|of| {
-            condition.status == of.problem_when.as_str()
+            condition.status == of.problem_when.name()
                 && of.reason(&condition.reason).is_some_and(|row| row.next == Next::Proceeds)
         })
     });

@@ -13,7 +13,7 @@ use crate::{kind::Kind, node::WindowsNode};
 fn condition(of: &'static ConditionType, reason: &'static str, message: &str) -> Value {
     let computed = of.because(reason, message);
     json!({
-        "type": of.name, "status": computed.status.as_str(), "reason": reason, "message": message,
+        "type": of.name, "status": computed.status.name(), "reason": reason, "message": message,
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     })
 }

@@ -181,7 +181,7 @@ fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDu
     if wrong.status == ConditionStatus::True || input.withheld || !is_of_nodes || !was_ready(input.pool) {
         return None;
     }
-    let before = input.pool.status.condition(wrong.of).filter(|before| before.status == wrong.status.as_str());
+    let before = input.pool.status.condition(wrong.of).filter(|before| before.status == wrong.status.name());
     let since = before.map(|before| before.last_transition_time.0);
     let lasted = since.map_or(SignedDuration::ZERO, |since| input.snapshot.now.duration_since(since));
     (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
