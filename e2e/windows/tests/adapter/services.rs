@@ -36,9 +36,10 @@ fn start_and_stop_can_be_repeated() {
 
 #[test]
 fn the_end_of_a_running_service_is_observed() {
-    let service = Service::kubelet("winpool-crash", "healthzPort: 21002\r\n", "crash=200");
+    let service = Service::kubelet("winpool-crash", "healthzPort: 21002\r\n", "");
     Windows.start(&service.name).unwrap();
     service.until_running();
+    Windows.kill(service.pid()).unwrap();
     service.until_stopped();
 }
 
