@@ -5,6 +5,8 @@
 
 use std::{
     collections::BTreeMap,
+    env,
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -25,18 +27,26 @@ fn cargo(arguments: &str) -> Command {
         let status = make.arg("windows-packages").current_dir(operator::workspace()).status().unwrap();
         assert!(status.success(), "make windows-packages: {status}");
     });
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(arguments.split_whitespace())
         .args(["--package", "e2e-windows", "--target", "x86_64-pc-windows-gnu", "--target-dir"])
         .arg(target());
     cargo.current_dir(operator::workspace()).env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", RUNNER);
+    // What the cargo that runs this test has set: a build with it shares nothing with the one before the tests.
+    let of_test = |name: &OsString| {
+        let prefixes = ["CARGO_MANIFEST_", "CARGO_PKG_", "CLIPPY_ARGS", "RUSTC_WORKSPACE_WRAPPER"];
+        name.to_str().is_some_and(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+    };
+    for (name, _) in env::vars_os().filter(|(name, _)| of_test(name)) {
+        cargo.env_remove(name);
+    }
     cargo
 }
 
 /// The target directory that this test is in: `<target>/<profile>/deps/<test>`.
 fn target() -> PathBuf {
-    std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
+    env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
 /// The directory of `winpool.exe`, `winpool-agent.exe` and the programs of `e2e-windows`, which cargo builds if they are not up
