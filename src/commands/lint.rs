@@ -124,7 +124,8 @@ impl TryFrom<Args> for Settings {
             |error: std::io::Error| CommandError::Usage(format!("the working directory cannot be read: {error}"));
         let current = std::env::current_dir().map_err(wrong)?;
         let mut config = Config::read(args.config, &current)?;
-        let minor = args.kubernetes.as_deref().map(minor).transpose()?.or(config.kubernetes).unwrap_or(support::NEWEST);
+        let given = args.kubernetes.as_deref().map(minor).transpose()?.or(config.kubernetes);
+        let minor = given.unwrap_or(support::NEWEST);
         for text in &args.ignore {
             config.ignored.insert(text.parse().map_err(|error| CommandError::Usage(format!("--ignore: {error}")))?);
         }
@@ -135,7 +136,11 @@ impl TryFrom<Args> for Settings {
         Ok(Self {
             files: [args.paths, args.filename].concat(),
             others: if args.skip_other_files { Others::Everywhere } else { Others::InDirectories },
-            target: TargetCluster { minor, runtime: runtime(args.runtime.or(config.runtime), minor) },
+            target: TargetCluster {
+                minor,
+                is_default: given.is_none(),
+                runtime: runtime(args.runtime.or(config.runtime), minor),
+            },
             format: args.output,
             fail_on: args.fail_on.or(config.fail_on).unwrap_or_default(),
             baseline: baseline.map(|path| Baseline::new(path, &current)),

@@ -19,6 +19,7 @@ use winpool_core::{
 mod corpus;
 mod fuzz;
 mod integrations;
+mod known_issue;
 mod options;
 mod page;
 mod placement;
@@ -122,7 +123,8 @@ fn check_file(file: &Path) -> lint::LintReport {
     } else {
         ContainerRuntime::Containerd(())
     };
-    lint::check(manifests, TargetCluster { minor, runtime }, &|_| None)
+    let is_default = value("--kubernetes").is_none();
+    lint::check(manifests, TargetCluster { minor, is_default, runtime }, &|_| None)
 }
 
 /// The findings as `line code`.
@@ -163,7 +165,7 @@ fn a_registry_lookup_finds_incompatible_images() {
 }
 
 fn target() -> TargetCluster {
-    TargetCluster { minor: Minor(34), runtime: ContainerRuntime::Containerd(()) }
+    TargetCluster { minor: Minor(34), is_default: false, runtime: ContainerRuntime::Containerd(()) }
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub enum Missing {
     Pods,
     /// The PersistentVolumes of the claims of pods.
     Volumes,
+    /// The Services of pods.
+    Services,
     /// Something that winpool never reads, as in `depends on …`.
     Unread(&'static str),
 }
@@ -41,6 +43,7 @@ impl fmt::Display for Missing {
             Self::Version(component) => write!(f, "the version of {component} is not known"),
             Self::Pods => f.write_str("pods are not read"),
             Self::Volumes => f.write_str("the PersistentVolumes of claims are not read"),
+            Self::Services => f.write_str("Services are not read"),
             Self::Unread(what) => write!(f, "it depends on {what}"),
         }
     }
@@ -86,6 +89,11 @@ pub fn of_node(issue: &KnownIssue, node: &WindowsNode, pods: Option<&PoolWorkloa
     of_versions(issue, installed(issue.component, node, pods), pods)
 }
 
+/// Whether a version of the component has an issue.
+pub fn affected(issue: &KnownIssue, installed: ComponentVersion) -> Option<Version> {
+    issue.range(installed).map(|range| Version { installed, fixed: range.fixed })
+}
+
 fn of_versions(issue: &KnownIssue, installed: Installed, pods: Option<&PoolWorkloads>) -> Answer {
     let versions = match installed {
         Installed::Known(versions) => versions,
@@ -97,10 +105,8 @@ fn of_versions(issue: &KnownIssue, installed: Installed, pods: Option<&PoolWorkl
             };
         }
     };
-    let affected = versions
-        .into_iter()
-        .find_map(|installed| issue.range(installed).map(|range| Version { installed, fixed: range.fixed }));
-    match (affected, met(issue.precondition, pods)) {
+    let found = versions.into_iter().find_map(|version| affected(issue, version));
+    match (found, met(issue.precondition, pods)) {
         (None, _) | (_, Ok(false)) => Answer::Unaffected,
         (Some(version), Ok(true)) => Answer::Affected(version),
         (Some(_), Err(missing)) => Answer::NotDeterminable(missing),
@@ -130,6 +136,7 @@ fn installed(component: NodeComponent, node: &WindowsNode, pods: Option<&PoolWor
 fn met(precondition: Precondition, pods: Option<&PoolWorkloads>) -> Result<bool, Missing> {
     match precondition {
         Precondition::Always => Ok(true),
+        Precondition::Services(_) => Err(Missing::Services),
         Precondition::Unread(what) => Err(Missing::Unread(what)),
         Precondition::Pods(feature) => {
             let used = &pods.ok_or(Missing::Pods)?.features;
@@ -160,55 +167,95 @@ pub fn check<'a>(
     nodes: impl IntoIterator<Item = &'a WindowsNode>,
     pods: Option<&PoolWorkloads>,
 ) -> Vec<FoundIssue<'a>> {
-    let mut equal: BTreeMap<_, Vec<&WindowsNode>> = BTreeMap::new();
+    let groups = groups(nodes);
+    KNOWN_ISSUES.iter().filter_map(|issue| of_groups(issue, &groups, pods)).collect()
+}
+
+/// The nodes that have or may have an issue, if there are any.
+pub fn check_issue<'a>(
+    issue: &'static KnownIssue,
+    nodes: impl IntoIterator<Item = &'a WindowsNode>,
+    pods: Option<&PoolWorkloads>,
+) -> Option<FoundIssue<'a>> {
+    of_groups(issue, &groups(nodes), pods)
+}
+
+/// The nodes by their versions.
+fn groups<'a>(nodes: impl IntoIterator<Item = &'a WindowsNode>) -> Vec<Vec<&'a WindowsNode>> {
+    let mut equal: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for node in nodes {
         let versions = (node.kubelet.as_ref().ok(), node.os.as_ref().ok(), node.runtime.as_ref().ok());
         equal.entry(versions).or_default().push(node);
     }
-    let of_issue = |issue: &'static KnownIssue| {
-        let (with_issue, versions, undetermined) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        let mut finding = FoundIssue { issue, nodes: with_issue, versions, undetermined };
-        for nodes in equal.values() {
-            let names = nodes.iter().map(|node| node.name.as_str());
-            match of_node(issue, nodes[0], pods) {
-                Answer::Unaffected => {}
-                Answer::Affected(version) => {
-                    finding.nodes.extend(names);
-                    finding.versions.insert(version);
-                }
-                Answer::NotDeterminable(missing) => finding.undetermined.entry(missing).or_default().extend(names),
+    equal.into_values().collect()
+}
+
+fn of_groups<'a>(
+    issue: &'static KnownIssue,
+    groups: &[Vec<&'a WindowsNode>],
+    pods: Option<&PoolWorkloads>,
+) -> Option<FoundIssue<'a>> {
+    let (with_issue, versions, undetermined) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+    let mut finding = FoundIssue { issue, nodes: with_issue, versions, undetermined };
+    for nodes in groups {
+        let names = nodes.iter().map(|node| node.name.as_str());
+        match of_node(issue, nodes[0], pods) {
+            Answer::Unaffected => {}
+            Answer::Affected(version) => {
+                finding.nodes.extend(names);
+                finding.versions.insert(version);
             }
+            Answer::NotDeterminable(missing) => finding.undetermined.entry(missing).or_default().extend(names),
         }
-        (!finding.nodes.is_empty() || !finding.undetermined.is_empty()).then_some(finding)
-    };
-    KNOWN_ISSUES.iter().filter_map(of_issue).collect()
+    }
+    (!finding.nodes.is_empty() || !finding.undetermined.is_empty()).then_some(finding)
 }
 
 impl FoundIssue<'_> {
-    /// Whether a status reports it. What is rare and has no precondition is reported only if an update within the release line
-    /// fixes it, so that nodes with the newest patch have no report without a remedy.
+    /// Whether it is reported.
     pub fn is_reported(&self) -> bool {
-        let fixed_in_line = |version: &Version| version.fixed.is_some_and(|fixed| fixed.is_of_line(version.installed));
-        let in_use = matches!(self.issue.precondition, Precondition::Pods(_));
-        !self.nodes.is_empty()
-            && (self.issue.severity < DefectSeverity::Low || in_use || self.versions.iter().any(fixed_in_line))
+        is_reported(self.issue, &self.versions)
     }
 
-    /// What happens on which nodes, and what to do; `pods` are those of the pool.
-    pub fn message(&self, pods: Option<&PoolWorkloads>) -> String {
-        let KnownIssue { id, severity, summary, component, .. } = self.issue;
+    /// What happens on which nodes.
+    pub fn problem(&self) -> String {
+        let component = self.issue.component;
         let versions = some_of(self.versions.iter().map(|version| component.version_text(version.installed)));
         let nodes = self.nodes.len();
         let run = agree(nodes, "node runs", "nodes run");
-        let mut text = format!("{id} ({}): {summary}. {nodes} {run} {component} {versions}", severity.name());
+        format!("{}. {nodes} {run} {component} {versions}", heading(self.issue))
+    }
+
+    /// The same with what the pods of the pool use, and what to do.
+    pub fn message(&self, pods: Option<&PoolWorkloads>) -> String {
+        let mut text = self.problem();
         if let (Precondition::Pods(feature), Some(pods)) = (self.issue.precondition, pods)
             && let Some(workloads) = pods.features.get(&feature)
         {
             let workloads = some_of(workloads.iter().map(ToString::to_string));
             text = format!("{text}, with {} in {workloads}", feature.text());
         }
-        format!("{text}. {}", remedy(self.issue, self.versions.iter().map(|version| version.fixed)))
+        format!("{text}. {}", self.remedy())
     }
+
+    /// What to do on these nodes.
+    pub fn remedy(&self) -> String {
+        remedy(self.issue, self.versions.iter().map(|version| version.fixed))
+    }
+}
+
+/// Whether an issue of these affected versions is reported. What is rare and has no precondition is reported only if an update
+/// within the release line fixes it, so that nodes with the newest patch have no report without a remedy.
+pub fn is_reported<'v>(issue: &KnownIssue, versions: impl IntoIterator<Item = &'v Version>) -> bool {
+    let fixed_in_line = |version: &Version| version.fixed.is_some_and(|fixed| fixed.is_of_line(version.installed));
+    let in_use = matches!(issue.precondition, Precondition::Pods(_) | Precondition::Services(_));
+    let mut versions = versions.into_iter().peekable();
+    versions.peek().is_some() && (issue.severity < DefectSeverity::Low || in_use || versions.any(fixed_in_line))
+}
+
+/// The id, the severity and what happens.
+pub fn heading(issue: &KnownIssue) -> String {
+    format!("{} ({}): {}", issue.id, issue.severity.name(), issue.summary)
 }
 
 /// What to do: the oldest version that fixes all, and what helps without it.
@@ -306,7 +353,8 @@ fn ends(issue: &KnownIssue, target: Minor) -> Option<AfterUpgrade> {
     first_without(issue, target).map(AfterUpgrade::Ends)
 }
 
-fn begins(issue: &KnownIssue, target: Minor) -> Option<AfterUpgrade> {
+/// Which releases of a minor have an issue of the kubelet or of kube-proxy; `None` if the first one has not.
+pub fn begins(issue: &KnownIssue, target: Minor) -> Option<AfterUpgrade> {
     issue.range(ComponentVersion([1, target.0, 0]))?;
     Some(first_without(issue, target).map_or(AfterUpgrade::Begins, AfterUpgrade::BeginsBelow))
 }

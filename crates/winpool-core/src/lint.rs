@@ -10,8 +10,10 @@ mod hints;
 mod host_process;
 mod image;
 mod image_name;
+mod known_issue;
 mod kubelet_configuration;
 mod lenient_spec;
+mod linted_nodes;
 mod node_labels;
 mod os_label;
 mod placement;
@@ -42,6 +44,7 @@ pub use crate::join;
 pub use code::{Code, Severity, UnknownCode};
 use context::PodPlacement;
 pub use context::{LintContext, LookupFn};
+pub use linted_nodes::LintedNodes;
 use workload::PodSpec;
 pub use workload::Workload;
 
@@ -100,6 +103,8 @@ impl Finding {
 pub struct TargetCluster {
     /// The minor of the API server, and of the nodes.
     pub minor: Minor,
+    /// Whether no minor was given, so that it is the newest one.
+    pub is_default: bool,
     /// The container runtime of the Windows nodes.
     pub runtime: ContainerRuntime,
 }
@@ -139,6 +144,7 @@ fn check(
         findings.extend(storage::check(spec, context));
         findings.extend(pod::check(spec, context.target()));
         findings.extend(container::check(template, spec, context.target()));
+        findings.extend(known_issue::check(template, spec, placement, context));
     } else if template.os == Some(System::Linux) {
         findings.extend(pod::windows_options_on_linux(spec, context.target().minor));
     } else if placement.system == Some(System::Linux) {
@@ -237,6 +243,11 @@ fn machine_labels(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let lost = labels.filter(|(_, key)| context.selects_by(key) && !is_synced_to_nodes(key));
     let problem = |key: &str| format!("nodes do not get the label {key} of their machines, and a pool selects by it");
     lost.map(|(path, key)| Finding::new(Code::MachineLabel, path, problem(key))).collect()
+}
+
+/// The findings of a Node.
+pub fn node(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    known_issue::of_node(object, context)
 }
 
 /// The findings of a PersistentVolume of core/v1.

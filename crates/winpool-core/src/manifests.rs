@@ -38,7 +38,7 @@ pub use bootstrap::{BootstrapTemplate, BootstrapTemplates, KUBEADM_CONFIG_TEMPLA
 pub use budget::Budget;
 pub use document::Ignored;
 pub use object::Object;
-pub use resources::{ManifestSet, nodes};
+pub use resources::{ManifestSet, nodes, nodes_among};
 pub use strict::problems_of_status;
 
 /// The path of standard input.

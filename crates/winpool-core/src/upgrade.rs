@@ -190,7 +190,9 @@ fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> String
     let KnownIssue { id, component, summary, .. } = issue;
     let condition = match issue.precondition {
         Precondition::Always => String::new(),
-        Precondition::Pods(_) | Precondition::Unread(_) => format!(" (with {})", issue.precondition),
+        Precondition::Pods(_) | Precondition::Services(_) | Precondition::Unread(_) => {
+            format!(" (with {})", issue.precondition)
+        }
     };
     match after {
         AfterUpgrade::Ends(first) => format!("{id} ends with {component} {}: {summary}", component.version_text(first)),

@@ -10,8 +10,8 @@ use winpool_api::{
 use winpool_core::{
     Objects,
     foreign_text::escaped_lines,
-    lint::{self, Code, LintContext, LookupFn, Severity, TargetCluster, Workload},
-    manifests::{Ignored, LocatedProblem, Manifest, ManifestSet, Manifests, Object},
+    lint::{self, Code, LintContext, LintedNodes, LookupFn, Severity, TargetCluster, Workload},
+    manifests::{Ignored, LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
     pool::{Members, RuntimeClassView, configs::ExpectedNode},
     text::{agree, counted, some_of},
     workload::SchedulingState,
@@ -47,6 +47,8 @@ pub struct LintReport {
     pub gone: Vec<String>,
     /// The errors of failed lookups, by image.
     pub failed_lookups: BTreeMap<String, String>,
+    /// The number of workloads with known issues that depend on versions that the manifests do not have.
+    pub undetermined: usize,
 }
 
 impl LintReport {
@@ -94,7 +96,14 @@ impl LintReport {
         });
         let lookups =
             self.failed_lookups.iter().map(|(image, error)| format!("lookup of image {image} failed: {error}"));
-        empty.chain(ignored).chain(kinds).chain(lookups).chain(gone).collect()
+        let undetermined = (self.undetermined > 0).then(|| {
+            let count = counted(self.undetermined, "workload");
+            format!(
+                "known issues of {count} not checked: the versions of the nodes are not in the manifests. Add them: kubectl get \
+                 nodes -o yaml"
+            )
+        });
+        empty.chain(ignored).chain(kinds).chain(undetermined).chain(lookups).chain(gone).collect()
     }
 }
 
@@ -122,9 +131,9 @@ pub(super) fn check_with(
     let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
     let has_csi_proxy = objects.iter().any(|manifest| CSI_PROXY.iter().any(|name| manifest.object.contains(name)));
     let selected_keys = own.selected_keys();
-    let (state, own_problems) = scheduling_state(&objects, own, target.minor);
+    let (state, nodes, own_problems) = scheduling_state(&objects, own, target.minor);
     let mut checker = Checker {
-        context: LintContext::new(target, &state, lookups).with(selected_keys, has_csi_proxy),
+        context: LintContext::new(target, &state, lookups).with(selected_keys, has_csi_proxy).with_nodes(nodes),
         report: LintReport { ignored, files, empty, skipped: skipped.into_iter().collect(), ..LintReport::default() },
         findings: Vec::new(),
         suppressions: Suppressions::default(),
@@ -138,7 +147,8 @@ pub(super) fn check_with(
         .enumerate()
         .partition(|(_, manifest)| is_service(&manifest.object) || is_volume(&manifest.object));
     others.into_iter().chain(last).for_each(|(index, manifest)| checker.check(index, manifest));
-    let Checker { mut report, findings, suppressions, .. } = checker;
+    let Checker { context, mut report, findings, suppressions } = checker;
+    report.undetermined = context.undetermined();
     report.findings = suppressions.apply(findings);
     // An unused comment may belong to a document that could not be read.
     report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unreadable.contains(&found.file));
@@ -179,6 +189,7 @@ impl Checker<'_> {
             None if is_volume(object) => lint::persistent_volume(&value, &self.context),
             None if is_kubelet_configuration(object) => lint::kubelet_configuration(&value, &self.context),
             None if is_of_cluster_api(object) => lint::cluster_api(&value, &self.context),
+            None if is_node(object) => lint::node(&value, &self.context),
             None if is_own(object) || is_endpoints(object) || is_claim(object) => Vec::new(),
             None => {
                 *self.report.skipped.entry(object.kind().to_owned()).or_default() += 1;
@@ -202,6 +213,10 @@ fn is_service(object: &Object) -> bool {
 
 fn is_volume(object: &Object) -> bool {
     group_kind(object) == ("", "PersistentVolume")
+}
+
+fn is_node(object: &Object) -> bool {
+    group_kind(object) == ("", "Node")
 }
 
 fn is_claim(object: &Object) -> bool {
@@ -260,9 +275,13 @@ impl OwnResources {
     }
 }
 
-/// The pools and RuntimeClasses among manifests with the RuntimeClasses that the operator creates, and the problems of
-/// winpool resources that `render` reports.
-fn scheduling_state(objects: &[Manifest], own: OwnResources, minor: Minor) -> (SchedulingState, Vec<LocatedProblem>) {
+/// The pools and RuntimeClasses among manifests with the RuntimeClasses that the operator creates, the nodes among manifests, and
+/// the problems of winpool resources that `render` reports.
+fn scheduling_state(
+    objects: &[Manifest],
+    own: OwnResources,
+    minor: Minor,
+) -> (SchedulingState, LintedNodes, Vec<LocatedProblem>) {
     let OwnResources { resources, mut problems } = own;
     let mut snapshot = render::snapshot(&resources, Objects::default(), "");
     let expected_nodes = [ExpectedNode { kubelet: minor, containerd: None }];
@@ -276,5 +295,7 @@ fn scheduling_state(objects: &[Manifest], own: OwnResources, minor: Minor) -> (S
             snapshot.runtime_classes.insert(RuntimeClassView::from(class));
         }
     }
-    (SchedulingState::of(&snapshot), problems)
+    // A node without its versions is not checked.
+    let nodes = LintedNodes::new(&snapshot, &nodes_among(objects, &mut Vec::new()));
+    (SchedulingState::of(&snapshot), nodes, problems)
 }

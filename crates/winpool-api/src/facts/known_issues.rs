@@ -15,6 +15,10 @@
 //! - kubernetes-138727: that the defect begins with 1.31 follows from pull request 122922, which added the notifier.
 //! - containerd-5405: the thread is about 1.4 and 1.5; earlier lines have the same code.
 //! - hcsshim-1574: the thread is about 0.9; pull request 1605 has the same fix for 0.8.
+//! - kubernetes-134031: that the defect begins with 1.27 follows from pull request 114407, of December 2022, which gave kube-proxy
+//!   load balancers for this policy; patch releases of 1.24 to 1.26 with its backports are not counted.
+//! - kubernetes-135146: thread 135144 saw it at times, in large clusters only.
+//! - kubernetes-136241: thread 136240 is about both policies for two families; PreferDualStack is not counted.
 //! - A range begins with 1.0 where no source names the first affected version. That CVE-2024-9042 begins with 1.27 follows from
 //!   the first minor with NodeLogQuery; that CVE-2023-3893 is fixed in 1.1.3 from "affected: 1.1.2 and earlier".
 //! - A fix of an open line that no release note confirms (winkernel 112837, 139503 and 141489 of kubernetes/kubernetes,
@@ -205,6 +209,25 @@ impl PodFeatures {
     }
 }
 
+/// What the Services of Windows pods may use, and some defects of kube-proxy depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ServiceFeature {
+    /// `internalTrafficPolicy: Local`.
+    InternalTrafficLocal,
+    /// `ipFamilyPolicy: RequireDualStack`. Whether PreferDualStack gives two families depends on the cluster.
+    DualStack,
+}
+
+impl ServiceFeature {
+    /// The field of the Service and its value.
+    pub const fn field(self) -> (&'static str, &'static str) {
+        match self {
+            Self::InternalTrafficLocal => ("internalTrafficPolicy", "Local"),
+            Self::DualStack => ("ipFamilyPolicy", "RequireDualStack"),
+        }
+    }
+}
+
 /// What a defect depends on besides the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precondition {
@@ -212,6 +235,8 @@ pub enum Precondition {
     Always,
     /// Pods of the pool use this.
     Pods(PodFeature),
+    /// Services of the pods use this. The operator does not read Services.
+    Services(ServiceFeature),
     /// Something that winpool does not read, as in `depends on …`.
     Unread(&'static str),
 }
@@ -221,6 +246,10 @@ impl fmt::Display for Precondition {
         match self {
             Self::Always => f.write_str("always"),
             Self::Pods(feature) => write!(f, "pods with {}", feature.text()),
+            Self::Services(feature) => {
+                let (field, value) = feature.field();
+                write!(f, "a Service with `{field}: {value}`")
+            }
             Self::Unread(what) => f.write_str(what),
         }
     }
@@ -327,7 +356,7 @@ const fn without_fix(from: [u32; 3]) -> AffectedVersions {
 
 use DefectSeverity::{High, Low, Medium};
 use NodeComponent::{Containerd, CsiProxy, Hcsshim, KubeProxy, Kubelet, Windows};
-use Precondition::{Always, Pods, Unread};
+use Precondition::{Always, Pods, Services, Unread};
 
 /// The repositories of threads.
 macro_rules! thread {
@@ -341,8 +370,6 @@ macro_rules! thread {
         concat!("microsoft/hcsshim#", $number)
     };
 }
-
-const SERVICES: &str = "a Service that winpool does not read";
 
 /// A row: severity, id and component; the affected versions; precondition, summary, workaround; source and date.
 macro_rules! issues {
@@ -421,17 +448,17 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Medium "kubernetes-131506" KubeProxy [kube(31, 32, 6), kube(33, 33, 2)]
         Always, "changes of the endpoints of a Service may not reach HNS", "restart kube-proxy",
         thread!(k8s 131649), date(2025, 6, 5);
-    Medium "kubernetes-134031" KubeProxy [kube(0, 31, 14), kube(32, 32, 10), kube(33, 33, 6), kube(34, 34, 2)]
-        Unread(SERVICES), "the load balancers of Services with `internalTrafficPolicy: Local` are deleted at times",
+    Medium "kubernetes-134031" KubeProxy [kube(27, 31, 14), kube(32, 32, 10), kube(33, 33, 6), kube(34, 34, 2)]
+        Services(ServiceFeature::InternalTrafficLocal), "the load balancers of Services with `internalTrafficPolicy: Local` are deleted at times",
         "use `internalTrafficPolicy: Cluster`", thread!(k8s 134031), date(2026, 7, 31);
     Medium "kubernetes-135146" KubeProxy [kube(0, 32, 10), kube(33, 33, 6), kube(34, 34, 2)]
-        Unread(SERVICES), "endpoints of removed pods stay where several Services select one Deployment",
+        Unread("several Services of one Deployment"), "endpoints of removed pods stay where several Services select one Deployment",
         "restart kube-proxy", thread!(k8s 135146), date(2026, 7, 31);
     Medium "kubernetes-135631" KubeProxy [kube(34, 34, 4), kube(35, 35, 1)]
         Always, "rules that HNS lost are not restored until a Service changes", "restart kube-proxy",
         thread!(k8s 135631), date(2026, 7, 31);
     Medium "kubernetes-136241" KubeProxy [kube(0, 33, 8), kube(34, 34, 4), kube(35, 35, 1)]
-        Unread("a dual-stack Service, which winpool does not read"),
+        Services(ServiceFeature::DualStack),
         "IPv4 and IPv6 share a load balancer, so that dual-stack Services fail", "use `ipFamilyPolicy: SingleStack`",
         thread!(k8s 136373), date(2026, 2, 5);
     Medium "kubernetes-138000" KubeProxy [kube(0, 34, 8), kube(35, 35, 5), kube(36, 36, 1)]

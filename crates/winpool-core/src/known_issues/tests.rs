@@ -81,7 +81,7 @@ fn an_issue_needs_an_affected_version_and_its_precondition_and_names_the_input_t
             Some(&none),
             "no pod of the pool has an image of kube-proxy with a version",
         ),
-        ("kubernetes-134031", kubelet(KUBELET), Some(&proxy), "it depends on a Service that winpool does not read"),
+        ("kubernetes-134031", kubelet(KUBELET), Some(&proxy), "Services are not read"),
     ];
     for (id, node, pods, expected) in table {
         assert_eq!(answer(id, &node, pods), expected, "{id}");

@@ -9,14 +9,15 @@ use serde_json::Value;
 use winpool_api::{
     Taint, TaintEffect,
     facts::{
-        Build, OsVersion, builds,
+        Build, Minor, OsVersion, builds,
+        known_issues::{ComponentVersion, NodeComponent},
         version_compatibility::{Isolation, UtilityVm},
     },
     names::label,
 };
 
 use super::{
-    TargetCluster, Workload,
+    LintedNodes, TargetCluster, Workload,
     node_labels::ARCHITECTURE,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
     workload::{PodSpec, group},
@@ -60,6 +61,12 @@ pub struct LintContext<'a> {
     windows_claims: BTreeMap<(String, String), String>,
     /// The claims in the manifests.
     claims: Vec<Claim>,
+    /// The nodes in the manifests.
+    nodes: LintedNodes,
+    /// The versions of kube-proxy in workloads for Windows.
+    kube_proxies: BTreeSet<ComponentVersion>,
+    /// The number of workloads with known issues that are not determinable.
+    undetermined: usize,
 }
 
 /// A PersistentVolumeClaim.
@@ -144,7 +151,36 @@ impl<'a> LintContext<'a> {
             endpoints: HashMap::new(),
             windows_claims: BTreeMap::new(),
             claims: Vec::new(),
+            nodes: LintedNodes::default(),
+            kube_proxies: BTreeSet::new(),
+            undetermined: 0,
         }
+    }
+
+    /// The context of manifests with these nodes.
+    #[must_use]
+    pub fn with_nodes(self, nodes: LintedNodes) -> Self {
+        Self { nodes, ..self }
+    }
+
+    /// The nodes in the manifests.
+    pub(super) fn nodes(&self) -> &LintedNodes {
+        &self.nodes
+    }
+
+    /// The versions of kube-proxy in workloads for Windows.
+    pub(super) fn kube_proxies(&self) -> &BTreeSet<ComponentVersion> {
+        &self.kube_proxies
+    }
+
+    /// The number of workloads with known issues that are not determinable, because the manifests do not have the version.
+    pub fn undetermined(&self) -> usize {
+        self.undetermined
+    }
+
+    /// The minor of the cluster, if it was given.
+    pub(super) fn given_minor(&self) -> Option<Minor> {
+        (!self.target.is_default).then_some(self.target.minor)
     }
 
     /// The context of manifests with pools that select nodes by these keys, and with or without csi-proxy.
@@ -203,6 +239,9 @@ impl<'a> LintContext<'a> {
         let host = placement.groups().map(|(_, group)| &group.host).min_by_key(|host| host.os).cloned();
         let labels = workload.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let windows_workload = Arc::new(WindowsWorkload { labels, replicas: workload.replicas(), host });
+        let proxies = template.components.iter().filter(|(component, _)| *component == NodeComponent::KubeProxy);
+        self.kube_proxies.extend(proxies.map(|(_, version)| *version));
+        self.undetermined += usize::from(self.nodes.is_undetermined(&template, self.given_minor()));
         let claims = workload.claims().map(|name| (workload.namespace().to_owned(), name));
         self.windows_claims.extend(claims.map(|claim| (claim, workload.title())));
         for (key, value) in &windows_workload.labels {

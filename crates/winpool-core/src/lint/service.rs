@@ -6,7 +6,7 @@ use winpool_api::facts::{
     service_limits::{DSR_GATE_ON_SINCE, MAX_ENDPOINTS, PRESERVE_DESTINATION, SESSION_AFFINITY_SINCE, max_endpoints},
 };
 
-use super::{Code, Finding, LintContext};
+use super::{Code, Finding, LintContext, known_issue};
 use crate::image::HostNode;
 
 pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
@@ -27,6 +27,7 @@ pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     if spec["ipFamilies"].as_array().is_some_and(|families| families.len() == 1 && families[0] == "IPv6") {
         findings.push(Finding::new(Code::IpFamily, "spec.ipFamilies", "ipFamilies has only IPv6"));
     }
+    findings.extend(known_issue::of_service(object, context));
     let hosts: Vec<_> = selected.iter().filter_map(|workload| workload.host.as_ref()).collect();
     findings.extend(session_affinity(spec, &hosts));
     let replicas = selected.iter().map(|workload| workload.replicas).sum::<u64>();

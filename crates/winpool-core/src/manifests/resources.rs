@@ -175,8 +175,15 @@ fn name(object: &Value) -> Option<&str> {
 /// All problems of the manifests, by file and line.
 pub fn nodes(manifests: Manifests) -> Result<Objects<WindowsNode>, Vec<LocatedProblem>> {
     let mut problems = manifests.problems;
+    let nodes = nodes_among(&manifests.objects, &mut problems);
+    problems.sort();
+    if problems.is_empty() { Ok(nodes) } else { Err(problems) }
+}
+
+/// The Windows nodes among objects; adds their problems to `problems`.
+pub fn nodes_among(objects: &[Manifest], problems: &mut Vec<LocatedProblem>) -> Objects<WindowsNode> {
     let mut nodes = ByName::new();
-    for Manifest { object, location } in manifests.objects.iter().filter(|manifest| manifest.object.kind() == "Node") {
+    for Manifest { object, location } in objects.iter().filter(|manifest| manifest.object.kind() == "Node") {
         let object = object.value();
         if object["metadata"]["labels"][label::OS] != "windows" {
             continue;
@@ -193,9 +200,7 @@ pub fn nodes(manifests: Manifests) -> Result<Objects<WindowsNode>, Vec<LocatedPr
         };
         problems.extend(problem.map(|problem| location.problem(problem)));
     }
-    problems.sort();
-    let nodes = nodes.into_values().map(|(node, _)| node).collect();
-    if problems.is_empty() { Ok(nodes) } else { Err(problems) }
+    nodes.into_values().map(|(node, _)| node).collect()
 }
 
 #[cfg(test)]

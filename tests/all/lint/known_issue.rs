@@ -1,0 +1,199 @@
+//! Known issues of versions in manifests: found where the version and what the issue depends on are known, and nowhere else.
+
+use std::path::Path;
+
+use super::winpool;
+
+/// A Windows node.
+fn node(name: &str, pool: &str, kubelet: &str, runtime: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{kubernetes.io/os: windows, agentpool: {pool}}}}}\nstatus: \
+         {{nodeInfo: {{kubeletVersion: {kubelet}, containerRuntimeVersion: 'containerd://{runtime}', kernelVersion: 10.0.20348.5870, \
+         architecture: amd64, bootID: a, kubeProxyVersion: '', machineID: a, operatingSystem: windows, osImage: a, systemUUID: a}}}}\n"
+    )
+}
+
+/// A Deployment for the nodes of a pool.
+fn deployment(pool: &str, container: &str, volumes: &str) -> String {
+    format!(
+        "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: shop}}\nspec:\n  selector: {{matchLabels: \
+         {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    spec:\n      os: {{name: windows}}\n      \
+         nodeSelector: {{kubernetes.io/os: windows, agentpool: {pool}}}\n      tolerations: [{{key: os, value: windows}}]\n      \
+         containers: [{{name: web, image: 'web:7', resources: {{limits: {{memory: 1Gi}}}}, {container}}}]\n      volumes: [{volumes}]\n"
+    )
+}
+
+fn pool(name: &str, acknowledged: &str) -> String {
+    format!(
+        "---\napiVersion: winpool.dev/v1alpha1\nkind: WindowsNodePool\nmetadata: {{name: {name}, annotations: \
+         {{winpool.dev/acknowledge-issues: '{acknowledged}'}}}}\nspec:\n  windowsVersion: ltsc2022\n  nodeSelector: {{matchLabels: \
+         {{agentpool: {name}}}}}\n"
+    )
+}
+
+fn service(fields: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Service\nmetadata: {{name: web, namespace: shop}}\nspec: {{selector: {{app: web}}, {fields}}}\n"
+    )
+}
+
+fn kube_proxy(version: &str) -> String {
+    format!(
+        "---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: proxy, namespace: kube-system}}\nspec:\n  template:\n    metadata: \
+         {{labels: {{app: proxy}}}}\n    spec:\n      os: {{name: windows}}\n      nodeSelector: {{kubernetes.io/os: windows}}\n      \
+         containers: [{{name: proxy, image: 'example.com/kube-proxy:{version}', resources: {{limits: {{memory: 1Gi}}}}}}]\n"
+    )
+}
+
+const EXEC: &str = "livenessProbe: {exec: {command: [app.exe]}}";
+const SUB_PATHS: &str =
+    "volumeMounts: [{name: d, mountPath: 'C:\\a', subPath: a}, {name: d, mountPath: 'C:\\b', subPath: b}]";
+const DATA: &str = "{name: d, emptyDir: {}}";
+/// Versions without a known issue that depends on nothing else.
+const KUBELET: &str = "v1.37.0";
+const CONTAINERD: &str = "2.4.0";
+
+/// The known issues as `object path issue`, and whether a note says that versions are unknown.
+fn found(text: &str, args: &[&str]) -> (Vec<String>, bool) {
+    let run = winpool(Path::new("."), &[&["-f", "-", "-o", "json"], args].concat(), text);
+    let findings = run.json()["findings"].as_array().unwrap().clone();
+    let known = findings.iter().filter(|finding| finding["code"] == "known-issue");
+    let text_of = |finding: &serde_json::Value, field: &str| finding[field].as_str().unwrap().to_owned();
+    let line = |finding| {
+        let id = text_of(finding, "message").split(' ').next().unwrap().to_owned();
+        let last = text_of(finding, "path").rsplit('.').next().unwrap().to_owned();
+        format!("{} {last} {id}", text_of(finding, "object"))
+    };
+    (known.map(line).collect(), run.stderr.contains("not checked: the versions of the nodes"))
+}
+
+#[test]
+fn an_issue_of_nodes_is_found_where_pods_use_what_it_depends_on() {
+    let web = |container: &str, volumes: &str| deployment("web", container, volumes);
+    let old = node("win-1", "web", KUBELET, "1.6.12");
+    let table: [(&str, String, &[&str]); 9] = [
+        (
+            "exec probes",
+            old.clone() + &web(EXEC, DATA),
+            &["Deployment shop/web exec hcsshim-1574", "Node win-1 containerRuntimeVersion CVE-2025-64329"],
+        ),
+        ("no exec probe", old.clone() + &web("", DATA), &["Node win-1 containerRuntimeVersion CVE-2025-64329"]),
+        ("fixed version", node("win-1", "web", KUBELET, CONTAINERD) + &web(EXEC, DATA), &[]),
+        (
+            "nodes of another pool",
+            old + &node("win-2", "batch", KUBELET, CONTAINERD) + &deployment("batch", EXEC, DATA),
+            &["Node win-1 containerRuntimeVersion CVE-2025-64329"],
+        ),
+        (
+            "subPath",
+            node("win-1", "web", "v1.36.3", CONTAINERD) + &web(SUB_PATHS, DATA),
+            &["Deployment shop/web subPath kubernetes-112630"],
+        ),
+        (
+            "in-tree volumes",
+            node("win-1", "web", "v1.28.3", CONTAINERD)
+                + &web("", "{name: d, azureFile: {secretName: s, shareName: t}}"),
+            &[
+                "Deployment shop/web volumes CVE-2023-5528",
+                "Node win-1 kubeletVersion CVE-2024-5321",
+                "Node win-1 kubeletVersion CVE-2024-9042",
+            ],
+        ),
+        (
+            "a claim, whose volume is unknown",
+            node("win-1", "web", "v1.30.14", CONTAINERD) + &web("", "{name: d, persistentVolumeClaim: {claimName: c}}"),
+            &[],
+        ),
+        (
+            "the first of two nodes",
+            node("win-1", "web", "v1.36.2", CONTAINERD) + &node("win-2", "web", "v1.36.2", CONTAINERD),
+            &["Node win-1 kubeletVersion kubernetes-140066"],
+        ),
+        ("a kubelet without version", node("win-1", "web", "unknown", CONTAINERD) + &web(SUB_PATHS, DATA), &[]),
+    ];
+    for (name, text, expected) in table {
+        let (mut issues, noted) = found(&text, &["--kubernetes", "1.34"]);
+        issues.sort();
+        assert_eq!(issues, expected, "{name}");
+        assert!(!noted, "{name}");
+    }
+}
+
+#[test]
+fn without_nodes_an_issue_of_the_kubelet_is_found_only_if_every_release_of_the_given_minor_has_it() {
+    let hook = "lifecycle: {postStart: {exec: {command: [app.exe]}}}";
+    let paths = || deployment("web", SUB_PATHS, DATA);
+    let table: [(String, &[&str], &[&str], bool); 7] = [
+        (paths(), &["--kubernetes", "1.36"], &["Deployment shop/web subPath kubernetes-112630"], false),
+        (paths(), &["--kubernetes", "1.37"], &[], false),
+        (paths(), &[], &[], true),
+        (deployment("web", hook, DATA), &["--kubernetes", "1.32"], &[], true),
+        (deployment("web", hook, DATA), &["--kubernetes", "1.33"], &[], false),
+        (deployment("web", EXEC, DATA), &["--kubernetes", "1.20"], &[], true),
+        (deployment("web", "", DATA), &[], &[], false),
+    ];
+    for (text, args, expected, noted) in table {
+        assert_eq!(found(&text, args), (expected.iter().map(ToString::to_string).collect(), noted), "{args:?}\n{text}");
+    }
+}
+
+#[test]
+fn issues_of_kube_proxy_are_found_by_its_image_and_by_the_fields_of_services_with_windows_pods() {
+    let local = service("internalTrafficPolicy: Local");
+    let web = deployment("web", "", DATA);
+    let linux = web.replace("windows", "linux");
+    let of_local = "Service shop/web internalTrafficPolicy kubernetes-134031";
+    let of_image = "DaemonSet kube-system/proxy image kubernetes-131506";
+    let table: [(String, &[&str], &[&str]); 9] = [
+        (kube_proxy("v1.33.1"), &[], &[of_image]),
+        (kube_proxy("v1.33.2"), &[], &[]),
+        (kube_proxy("v1.33.1").replace("windows", "linux"), &[], &[]),
+        (web.clone() + &local + &kube_proxy("v1.33.5"), &[], &[of_local]),
+        (web.clone() + &local + &kube_proxy("v1.33.6"), &["--kubernetes", "1.30"], &[]),
+        (web.clone() + &local, &["--kubernetes", "1.30"], &[of_local]),
+        (web.clone() + &local, &["--kubernetes", "1.33"], &[]),
+        (linux + &local, &["--kubernetes", "1.30"], &[]),
+        (
+            web + &service("ipFamilyPolicy: RequireDualStack"),
+            &["--kubernetes", "1.32"],
+            &["Service shop/web ipFamilyPolicy kubernetes-136241"],
+        ),
+    ];
+    for (text, args, expected) in table {
+        assert_eq!(found(&text, args).0, expected, "{args:?}\n{text}");
+    }
+}
+
+#[test]
+fn an_issue_that_the_pools_of_the_nodes_acknowledge_is_not_reported() {
+    let both = node("win-1", "web", "v1.36.3", CONTAINERD) + &node("win-2", "batch", "v1.36.3", CONTAINERD);
+    let any = deployment("web", SUB_PATHS, DATA).replace(", agentpool: web", "");
+    let issue = "kubernetes-112630";
+    let table = [
+        (pool("web", issue) + &pool("batch", issue), 0),
+        (pool("web", issue) + &pool("batch", ""), 1),
+        (pool("web", "KUBERNETES-112630") + &pool("batch", issue), 0),
+        (pool("web", "CVE-2023-5528") + &pool("batch", issue), 1),
+    ];
+    for (pools, expected) in table {
+        let with_nodes = pools.clone() + &both + &any;
+        assert_eq!(found(&with_nodes, &[]).0.len(), expected, "{pools}");
+        assert_eq!(found(&(pools.clone() + &any), &["--kubernetes", "1.36"]).0.len(), expected, "{pools}");
+    }
+    let only_web = pool("web", issue) + &pool("batch", "") + &both + &deployment("web", SUB_PATHS, DATA);
+    assert_eq!(found(&only_web, &[]).0, [""; 0]);
+}
+
+#[test]
+fn a_finding_has_the_versions_and_the_remedy() {
+    let text = node("win-1", "web", "v1.36.3", CONTAINERD) + &deployment("web", SUB_PATHS, DATA);
+    let line = |text: &str, args: &[&str]| {
+        let run = winpool(Path::new("."), &[&["-", "--ignore", "sub-path"], args].concat(), text);
+        run.stdout.lines().next().unwrap().split_once("subPath: ").unwrap().1.to_owned()
+    };
+    let begin = "kubernetes-112630 (medium): pods with several subPath mounts stay Terminating, because handles to files are leaked. ";
+    let end = ". Remedy: upgrade kubelet to v1.37.0 or later, or mount at most one subPath for each pod";
+    assert_eq!(line(&text, &[]), format!("{begin}1 node runs kubelet v1.36.3{end}"));
+    let alone = deployment("web", SUB_PATHS, DATA);
+    assert_eq!(line(&alone, &["--kubernetes", "1.36"]), format!("{begin}Every kubelet 1.36 has it{end}"));
+}
