@@ -247,7 +247,7 @@ fn machine_labels(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
 
 /// The findings of a Node.
 pub fn node(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
-    known_issue::of_node(object, context)
+    context.nodes.findings(object["metadata"]["name"].as_str().unwrap_or_default())
 }
 
 /// The findings of a PersistentVolume of core/v1.

@@ -148,7 +148,7 @@ pub(super) fn check_with(
         .partition(|(_, manifest)| is_service(&manifest.object) || is_volume(&manifest.object));
     others.into_iter().chain(last).for_each(|(index, manifest)| checker.check(index, manifest));
     let Checker { context, mut report, findings, suppressions } = checker;
-    report.undetermined = context.undetermined();
+    report.undetermined = context.undetermined;
     report.findings = suppressions.apply(findings);
     // An unused comment may belong to a document that could not be read.
     report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unreadable.contains(&found.file));

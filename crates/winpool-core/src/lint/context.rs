@@ -62,11 +62,11 @@ pub struct LintContext<'a> {
     /// The claims in the manifests.
     claims: Vec<Claim>,
     /// The nodes in the manifests.
-    nodes: LintedNodes,
+    pub(super) nodes: LintedNodes,
     /// The versions of kube-proxy in workloads for Windows.
-    kube_proxies: BTreeSet<ComponentVersion>,
-    /// The number of workloads with known issues that are not determinable.
-    undetermined: usize,
+    pub(super) kube_proxies: BTreeSet<ComponentVersion>,
+    /// The number of workloads with known issues that are not determinable, because the manifests do not have the version.
+    pub undetermined: usize,
 }
 
 /// A PersistentVolumeClaim.
@@ -161,21 +161,6 @@ impl<'a> LintContext<'a> {
     #[must_use]
     pub fn with_nodes(self, nodes: LintedNodes) -> Self {
         Self { nodes, ..self }
-    }
-
-    /// The nodes in the manifests.
-    pub(super) fn nodes(&self) -> &LintedNodes {
-        &self.nodes
-    }
-
-    /// The versions of kube-proxy in workloads for Windows.
-    pub(super) fn kube_proxies(&self) -> &BTreeSet<ComponentVersion> {
-        &self.kube_proxies
-    }
-
-    /// The number of workloads with known issues that are not determinable, because the manifests do not have the version.
-    pub fn undetermined(&self) -> usize {
-        self.undetermined
     }
 
     /// The minor of the cluster, if it was given.

@@ -21,12 +21,6 @@ use crate::{
     workload::{PoolWorkloads, Template},
 };
 
-/// The findings of a Node.
-pub fn of_node(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    context.nodes().findings(name)
-}
-
 /// The issues that depend on what a pod uses: of the nodes in the manifests that it can be scheduled to, or of every kubelet of
 /// the given minor; and those of the components in its images.
 pub fn check(
@@ -40,22 +34,30 @@ pub fn check(
     let pods = PoolWorkloads { features, ..PoolWorkloads::default() };
     let of_feature = |(issue, feature): (&'static KnownIssue, PodFeature)| {
         let path = || path_of(feature, spec);
-        if context.nodes().is_empty() {
-            let is_given = issue.component == NodeComponent::Kubelet && !context.nodes().acknowledge(&pools, issue);
+        if context.nodes.is_empty() {
+            let is_given = issue.component == NodeComponent::Kubelet && !context.nodes.acknowledge(&pools, issue);
             return context.given_minor().filter(|_| is_given).and_then(|minor| of_minor(path(), issue, minor));
         }
-        let nodes = context.nodes().without_consent(issue).filter(|node| reaches(template, placement, node));
+        let nodes = context.nodes.without_consent(issue).filter(|node| reaches(template, placement, node));
         let found = check_issue(issue, nodes, Some(&pods)).filter(FoundIssue::is_reported)?;
         Some(of_found(path(), &found))
     };
-    let mut findings: Vec<_> = issues_of(template).filter_map(of_feature).collect();
-    for (path, container) in at(spec, "containers[]") {
-        let component = container["image"].as_str().and_then(NodeComponent::of_image);
-        let issues = component.into_iter().flat_map(of_component);
-        let reported = issues.filter(|(issue, _)| !context.nodes().acknowledge(&pools, issue));
-        findings.extend(reported.map(|(issue, version)| of_versions(format!("{path}.image"), issue, &[version])));
-    }
-    findings
+    let of_container = |(path, container): (String, &Value)| {
+        let found = of_image(container["image"].as_str().unwrap_or_default());
+        let reported = found.into_iter().filter(|(issue, _)| !context.nodes.acknowledge(&pools, issue));
+        reported.map(|(issue, version)| of_versions(format!("{path}.image"), issue, &[version])).collect::<Vec<_>>()
+    };
+    let of_containers = at(spec, "containers[]").into_iter().flat_map(of_container);
+    issues_of(template).filter_map(of_feature).chain(of_containers).collect()
+}
+
+/// The issues of the component in an image that depend on nothing else.
+fn of_image(image: &str) -> Vec<(&'static KnownIssue, Version)> {
+    let Some((component, installed)) = NodeComponent::of_image(image) else { return Vec::new() };
+    let of_component = KNOWN_ISSUES.iter().filter(|issue| issue.component == component);
+    let always = of_component.filter(|issue| issue.precondition == Precondition::Always);
+    let found = always.filter_map(|issue| Some((issue, affected(issue, installed)?)));
+    found.filter(|(issue, version)| is_reported(issue, [version])).collect()
 }
 
 /// Whether the pods of a template can be scheduled to a node.
@@ -85,28 +87,17 @@ fn path_of(feature: PodFeature, spec: &Value) -> String {
     fields.iter().find_map(|field| at(spec, field).into_iter().next()).map(|(path, _)| path).unwrap_or_default()
 }
 
-/// The issues of a component in an image that depend on nothing else.
-fn of_component(
-    (component, installed): (NodeComponent, ComponentVersion),
-) -> impl Iterator<Item = (&'static KnownIssue, Version)> {
-    let of_component =
-        move |issue: &&KnownIssue| issue.component == component && issue.precondition == Precondition::Always;
-    let found =
-        KNOWN_ISSUES.iter().filter(of_component).filter_map(move |issue| Some((issue, affected(issue, installed)?)));
-    found.filter(|(issue, version)| is_reported(issue, [version]))
-}
-
 /// The issues of kube-proxy that depend on a field of a Service with pods on Windows nodes: of the kube-proxies in the manifests,
 /// if all have the issue, else of every kube-proxy of the given minor.
 pub fn of_service(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let finding = |issue: &'static KnownIssue| {
         let Precondition::Services(feature) = issue.precondition else { return None };
         let (field, value) = feature.field();
-        if object["spec"][field] != value || context.nodes().acknowledge(&[], issue) {
+        if object["spec"][field] != value || context.nodes.acknowledge(&[], issue) {
             return None;
         }
         let path = format!("spec.{field}");
-        let known = context.kube_proxies();
+        let known = &context.kube_proxies;
         if known.is_empty() {
             return of_minor(path, issue, context.given_minor()?);
         }
