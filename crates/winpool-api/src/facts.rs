@@ -58,11 +58,13 @@ pub struct Table {
 pub enum Compared {
     /// By `make facts`.
     Program,
+    /// By `make facts`, which finds only whether the sections of its sources changed.
+    Digest,
     /// By hand.
     Hand,
 }
 
-use Compared::{Hand, Program};
+use Compared::{Digest, Hand, Program};
 
 const fn table(
     name: &'static str,
@@ -82,7 +84,7 @@ const NO_MINOR: u32 = 0;
 /// Every table, sorted by name.
 #[rustfmt::skip]
 pub const TABLES: &[Table] = &[
-    table("api_versions", date(2026, 8, 22), api_versions::API_VERSIONS.len() + api_versions::NEWER_FIELDS.len(), 37, Hand,
+    table("api_versions", date(2026, 8, 22), api_versions::API_VERSIONS.len() + api_versions::NEWER_FIELDS.len(), 37, Program,
         &["kubernetes/website", "Arnavion/k8s-openapi"]),
     table("builds", date(2026, 8, 22), builds::RELEASES.len(), NO_MINOR, Program,
         &["endoflife-date/endoflife.date", "MicrosoftDocs/Virtualization-Documentation"]),
@@ -92,9 +94,9 @@ pub const TABLES: &[Table] = &[
         &["containerd/containerd"]),
     table("containerd_settings", date(2026, 8, 22), containerd_settings::SETTINGS.len() + containerd_settings::HOSTS_SETTINGS.len(), NO_MINOR, Hand,
         &["containerd/containerd", "microsoft/hcsshim"]),
-    table("eviction", date(2026, 8, 22), eviction::LINUX_ONLY.len(), 36, Hand,
+    table("eviction", date(2026, 8, 22), eviction::LINUX_ONLY.len(), 36, Program,
         &["kubernetes/kubernetes"]),
-    table("exit_codes", date(2026, 11, 26), exit_codes::EXIT_CODES.len(), NO_MINOR, Hand,
+    table("exit_codes", date(2026, 11, 26), exit_codes::EXIT_CODES.len(), NO_MINOR, Program,
         &["microsoft/windows-rs", "microsoft/hcsshim", "microsoft/dotnet-framework-docker"]),
     table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Program,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
@@ -102,7 +104,7 @@ pub const TABLES: &[Table] = &[
         &["kubernetes/enhancements", "kubernetes/website", "microsoft/hcsshim"]),
     table("known_issues", date(2026, 8, 22), known_issues::KNOWN_ISSUES.len(), 37, Hand,
         &["kubernetes/kubernetes", "containerd/containerd", "microsoft/hcsshim", "golang/vulndb", "kubernetes/website", "projectcalico/calico"]),
-    table("kube_proxy_fields", date(2026, 8, 22), kube_proxy_fields::FIELDS.len(), 37, Hand,
+    table("kube_proxy_fields", date(2026, 8, 22), kube_proxy_fields::FIELDS.len(), 37, Program,
         &["kubernetes/kube-proxy"]),
     table("kubelet_fields", date(2026, 8, 22), kubelet_fields::FIELDS.len(), 37, Program,
         &["kubernetes/kubelet", "kubernetes/kubernetes", "kubernetes/website"]),
@@ -112,25 +114,25 @@ pub const TABLES: &[Table] = &[
         &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
     table("node_pools", date(2026, 8, 22), node_pools::NODE_POOL_LABELS.len(), NO_MINOR, Hand,
         &["eksctl-io/eksctl", "kubernetes-sigs/karpenter", "MicrosoftDocs/azure-aks-docs", "MicrosoftDocs/azure-stack-docs", "kubernetes-sigs/cluster-api"]),
-    table("node_restriction", date(2026, 8, 22), node_restriction::KUBELET_LABELS.len(), 37, Hand,
+    table("node_restriction", date(2026, 8, 22), node_restriction::KUBELET_LABELS.len(), 37, Program,
         &["kubernetes/kubernetes"]),
     table("pause", date(2026, 8, 22), pause::DEFAULTS.len() + pause::UPSTREAM_TAGS.len() + pause::MICROSOFT_TAGS.len(), 36, Program,
         &["kubernetes/kubernetes"]),
-    table("platforms", date(2026, 8, 21), platforms::SETTINGS.len() + platforms::AKS_RETIREMENTS.len(), NO_MINOR, Hand,
+    table("platforms", date(2026, 8, 21), platforms::SETTINGS.len() + platforms::AKS_RETIREMENTS.len(), NO_MINOR, Digest,
         &["eksctl-io/eksctl", "aws/karpenter-provider-aws", "awsdocs/amazon-eks-user-guide", "MicrosoftDocs/azure-aks-docs", "Azure/AgentBaker", "Azure/azure-cli", "rancher/rke2", "rancher/rke2-docs", "kubernetes/website"]),
-    table("pod_fields", date(2026, 8, 22), pod_fields::REJECTED.len() + pod_fields::REJECTED_UNLISTED.len() + pod_fields::UNSUPPORTED.len(), 36, Hand,
+    table("pod_fields", date(2026, 8, 22), pod_fields::REJECTED.len() + pod_fields::REJECTED_UNLISTED.len() + pod_fields::UNSUPPORTED.len(), 36, Program,
         &["kubernetes/api", "kubernetes/kubernetes"]),
     table("runtime_errors", date(2026, 8, 22), runtime_errors::MISMATCH_ERRORS.len(), NO_MINOR, Hand,
         &["containerd/containerd", "moby/moby"]),
-    table("runtimes", date(2026, 4, 27), runtimes::HANDLERS.len(), NO_MINOR, Hand,
-        &["Mirantis/cri-dockerd", "kubernetes/website"]),
-    table("service_limits", date(2026, 4, 22), 0, 36, Hand,
+    table("runtimes", date(2026, 8, 19), runtimes::HANDLERS.len(), NO_MINOR, Hand,
+        &["Mirantis/cri-dockerd", "kubernetes/website", "kubernetes-sigs/cluster-api-provider-azure"]),
+    table("service_limits", date(2026, 4, 22), 0, 36, Digest,
         &["kubernetes/website"]),
-    table("skew", date(2026, 7, 24), 0, 37, Hand,
+    table("skew", date(2026, 7, 24), 0, 37, Digest,
         &["kubernetes/website", "kubernetes/enhancements"]),
-    table("support", date(2026, 3, 26), support::SUPPORT.len(), 36, Hand,
-        &["kubernetes/website"]),
-    table("taints", date(2026, 8, 22), taints::MANAGED.len() + taints::OS_TAINTS.len(), NO_MINOR, Hand,
+    table("support", date(2026, 9, 18), support::SUPPORT.len(), 36, Hand,
+        &["kubernetes/website", "kubernetes/test-infra"]),
+    table("taints", date(2026, 8, 22), taints::MANAGED.len() + taints::OS_TAINTS.len(), NO_MINOR, Program,
         &["kubernetes/website", "kubernetes/autoscaler", "kubernetes-sigs/karpenter", "kubernetes-sigs/cluster-api", "openshift/windows-machine-config-operator", "kubernetes/kubernetes", "MicrosoftDocs/azure-stack-docs"]),
     table("version_compatibility", date(2026, 8, 22), version_compatibility::WITHOUT_PREVIOUS_LTSC.len(), NO_MINOR, Hand,
         &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),

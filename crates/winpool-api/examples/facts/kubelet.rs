@@ -58,7 +58,7 @@ fn written(default: DefaultValue) -> String {
 }
 
 /// The name in the tag ``json:"name,omitempty"`` of a field.
-fn json_name(line: &str) -> Option<&str> {
+pub fn json_name(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let name = line.split("json:\"").nth(1)?.split(['"', ',']).next()?;
     (!line.starts_with("//") && !name.is_empty()).then_some(name)

@@ -1,12 +1,14 @@
 //! Compares the tables of facts with upstream files in a folder, and prints the differences: `make facts DIR=…`.
 //!
-//! docs/facts.md describes the files. Without a folder, the sources are compared that `e2e/upstream.sh` unpacked from Debian's
-//! packages. `--older-than MONTHS` lists the tables with an older date instead. Missing files are not compared. The exit status is 0 without differences, 1 with
-//! differences, and 2 if a file cannot be parsed.
+//! docs/facts.md describes the files. Without a folder, the sources are compared that `e2e/upstream.sh` unpacked from
+//! Debian's packages. `--older-than MONTHS` lists the tables with an older date instead. Missing files are not
+//! compared. The exit status is 0 without differences, 1 with differences, and 2 if a file cannot be parsed.
 
+mod api;
 mod containerd;
 mod gates;
 mod kubelet;
+mod nodes;
 mod pause;
 mod pods;
 mod prose;
@@ -33,20 +35,44 @@ const FILES: [(&str, fn(&str) -> Comparison); 4] = [
 ];
 
 /// The files for each minor, in a folder with its name.
-const FILES_OF_MINORS: [(&str, fn(Minor, &str) -> Comparison); 4] = [
+const FILES_OF_MINORS: [(&str, fn(Minor, &str) -> Comparison); 7] = [
     ("versioned_feature_list.yaml", gates::list),
     ("types.go", kubelet::fields),
     ("options.go", kubelet::flags),
     ("osflags_windows.go", kubelet::windows_flags),
+    ("defaults_windows.go", nodes::eviction),
+    ("kube_proxy_types.go", nodes::winkernel),
+    ("well_known_labels.go", nodes::labels),
 ];
 
 /// The files of Debian's packages, below `src/k8s.io`, with their comparisons.
-const FILES_OF_DEBIAN: [(&str, fn(Minor, &str) -> Comparison); 5] = [
+const FILES_OF_DEBIAN: [(&str, fn(Minor, &str) -> Comparison); 15] = [
     ("api/core/v1/types.go", pods::rejected),
     ("apiserver/pkg/features/kube_features.go", gates::source),
     ("apiextensions-apiserver/pkg/features/kube_features.go", gates::source),
     ("client-go/features/known_features.go", gates::source),
     ("component-base/metrics/features/kube_features.go", gates::source),
+    ("api/core/v1/well_known_taints.go", |_, text| nodes::taints(text)),
+    ("api/core/v1/zz_generated.prerelease-lifecycle.go", |_, text| api::lifecycle("v1", text)),
+    ("api/apps/v1/zz_generated.prerelease-lifecycle.go", |_, text| api::lifecycle("apps/v1", text)),
+    ("api/apps/v1beta1/zz_generated.prerelease-lifecycle.go", |_, text| api::lifecycle("apps/v1beta1", text)),
+    ("api/apps/v1beta2/zz_generated.prerelease-lifecycle.go", |_, text| api::lifecycle("apps/v1beta2", text)),
+    ("api/batch/v1/zz_generated.prerelease-lifecycle.go", |_, text| api::lifecycle("batch/v1", text)),
+    ("api/batch/v1beta1/zz_generated.prerelease-lifecycle.go", |_, text| api::lifecycle("batch/v1beta1", text)),
+    ("api/extensions/v1beta1/zz_generated.prerelease-lifecycle.go", |_, text| {
+        api::lifecycle("extensions/v1beta1", text)
+    }),
+    ("api/node/v1/zz_generated.prerelease-lifecycle.go", |_, text| api::lifecycle("node.k8s.io/v1", text)),
+    ("api/node/v1beta1/zz_generated.prerelease-lifecycle.go", |_, text| api::lifecycle("node.k8s.io/v1beta1", text)),
+];
+
+/// The packages in Cargo's registry, whose newest downloaded version is compared.
+const PACKAGES: [(&str, fn(&Path) -> Comparison); 2] = [
+    ("k8s-openapi", api::newer_fields),
+    ("windows-sys", |sources| {
+        let constants = fs::read_to_string(sources.join("src/Windows/Win32/Foundation/mod.rs"));
+        nodes::exit_codes(&constants.map_err(|error| error.to_string())?)
+    }),
 ];
 
 fn main() -> ExitCode {
@@ -65,7 +91,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let (mut compared, mut differences, mut failed) = (0, 0, false);
-    for (file, result) in compare(&folder) {
+    for (file, result) in compare(&folder).into_iter().chain(of_packages()) {
         compared += 1;
         match result {
             Ok(found) => {
@@ -138,6 +164,27 @@ fn compare(folder: &Path) -> Vec<(String, Comparison)> {
         }
     }
     results
+}
+
+/// The comparisons of the packages that Cargo has downloaded.
+fn of_packages() -> Vec<(String, Comparison)> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let indexes = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok()).into_iter().flatten().flatten();
+    let folders: Vec<_> = indexes.filter_map(|index| fs::read_dir(index.path()).ok()).flatten().flatten().collect();
+    let newest = |package: &str| {
+        let version = |name: &str| {
+            let numbers = name.strip_prefix(package)?.strip_prefix('-')?.split('.').map(str::parse::<u32>);
+            numbers.collect::<Result<Vec<_>, _>>().ok()
+        };
+        let versions =
+            folders.iter().filter_map(|folder| Some((version(folder.file_name().to_str()?)?, folder.path())));
+        versions.max()
+    };
+    let compare = |(package, compare): (&str, fn(&Path) -> Comparison)| {
+        newest(package).map(|(_, sources)| (package.to_owned(), compare(&sources)))
+    };
+    PACKAGES.into_iter().filter_map(compare).collect()
 }
 
 /// The minors with a folder, ascending.

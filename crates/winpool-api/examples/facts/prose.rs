@@ -19,8 +19,23 @@ pub struct Section {
 
 /// Every section. The pages of kubernetes/website were read in 2026-11: windows-networking.md at 038a69be, and
 /// taint-and-toleration.md at 0d163067, which may not be their newest commits. kubernetes-sigs/cluster-api and
-/// MicrosoftDocs/azure-aks-docs were read in the state of 2026-08-21.
-pub const SECTIONS: [Section; 4] = [
+/// MicrosoftDocs/azure-aks-docs were read in the state of 2026-08-21, and version-skew-policy.md of kubernetes/website in 2026-11
+/// at 0637786b, which may not be its newest commit.
+pub const SECTIONS: [Section; 6] = [
+    Section {
+        file: "version-skew-policy.md",
+        begin: "### kubelet\n",
+        end: "Example:",
+        digest: 0x6088_1da8_19a9_855c,
+        table: "skew",
+    },
+    Section {
+        file: "version-skew-policy.md",
+        begin: "### kube-proxy\n",
+        end: "Example:",
+        digest: 0xcd1b_373d_53d9_de91,
+        table: "skew",
+    },
     Section {
         file: "windows-networking.md",
         begin: "## Limitations",
@@ -76,7 +91,7 @@ fn digest(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use winpool_api::facts::TABLES;
+    use winpool_api::facts::{Compared, TABLES};
 
     use super::*;
 
@@ -92,7 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn every_section_belongs_to_a_table() {
-        assert!(SECTIONS.iter().all(|section| TABLES.iter().any(|table| table.name == section.table)));
+    fn a_table_is_compared_by_digest_only_if_it_has_a_section_and_none_with_a_section_by_hand() {
+        let compared = |name: &str| TABLES.iter().find(|table| table.name == name).unwrap().compared;
+        assert!(SECTIONS.iter().all(|section| compared(section.table) != Compared::Hand));
+        let mut by_digest = TABLES.iter().filter(|table| table.compared == Compared::Digest);
+        assert!(by_digest.all(|table| SECTIONS.iter().any(|section| section.table == table.name)));
     }
 }

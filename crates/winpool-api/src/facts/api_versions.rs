@@ -1,7 +1,8 @@
 //! The API versions of the kinds that have pods, and the fields that are newer than the types of this program.
 //!
 //! Sources: kubernetes/website, `docs/reference/using-api/deprecation-guide.md` (2022-07), for the versions that the API
-//! server does not serve any more; [`NEWER_FIELDS`]: the OpenAPI documents of Kubernetes 1.34 to 1.37 as generated types
+//! server does not serve any more, and kubernetes/api 0.36.4, `zz_generated.prerelease-lifecycle.go`, which has no ReplicaSet in
+//! apps/v1beta1, unlike the guide; [`NEWER_FIELDS`]: the OpenAPI documents of Kubernetes 1.34 to 1.37 as generated types
 //! (Arnavion/k8s-openapi, 0.29, 2026-08), compared with those of 1.33.
 
 use super::Minor;
@@ -39,10 +40,7 @@ pub const API_VERSIONS: &[(&str, &[ServedVersion])] = &[
         "Deployment",
         &[served("apps/v1"), until(16, "apps/v1beta2"), until(16, "apps/v1beta1"), until(16, "extensions/v1beta1")],
     ),
-    (
-        "ReplicaSet",
-        &[served("apps/v1"), until(16, "apps/v1beta2"), until(16, "apps/v1beta1"), until(16, "extensions/v1beta1")],
-    ),
+    ("ReplicaSet", &[served("apps/v1"), until(16, "apps/v1beta2"), until(16, "extensions/v1beta1")]),
     ("DaemonSet", &[served("apps/v1"), until(16, "apps/v1beta2"), until(16, "extensions/v1beta1")]),
     ("StatefulSet", &[served("apps/v1"), until(16, "apps/v1beta2"), until(16, "apps/v1beta1")]),
     ("Job", &[served("batch/v1")]),

@@ -2,8 +2,10 @@
 //!
 //! Sources: endpoints from kubernetes/website,
 //! `content/en/docs/setup/production-environment/tools/kubeadm/install-kubeadm.md` (pull request 31309, 2022-01),
-//! Mirantis/cri-dockerd, `cmd/cri/options/options.go` (2026-04-27), and kubernetes/kubernetes pull request 106973 for
-//! dockershim; handler `docker` from `core/sandbox_run.go` of cri-dockerd v0.3.0, which inherited it from dockershim.
+//! Mirantis/cri-dockerd, `cmd/cri/options/options.go` and `core/sandbox_helpers.go` (246bd65, 2026-04-27), that of
+//! containerd also from kubernetes-sigs/cluster-api-provider-azure, `templates/cluster-template-windows.yaml`
+//! (69ec3a40, 2026-08-19), and kubernetes/kubernetes pull request 106973 for dockershim; handler `docker` from
+//! `core/sandbox_run.go` of cri-dockerd v0.3.0, which inherited it from dockershim.
 
 use std::fmt;
 

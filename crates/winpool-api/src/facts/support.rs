@@ -3,14 +3,15 @@
 //! Sources: the table "Windows OS version support" of kubernetes/website as published for each minor
 //! (`docs/setup/production-environment/windows/intro-windows-in-kubernetes.md`, later
 //! `docs/concepts/windows/intro.md`; 2019-04 to 2024-08), the change for 1.35 in kubernetes/website pull request 53724
-//! (2025-12) and issue 55058 (2026-03-26), which quotes the page. Where the page is behind the project, this table
+//! (2025-12), and issue 55058 with pull request 55103 (2026-03-29), which quote the page. Where the page is behind the project, this table
 //! follows the project:
 //! - 1.17: the release notes also claim version 1903; the table has Windows Server 2019 alone.
 //! - 1.26 to 1.31: the page still lists version 20H2, which Microsoft stopped supporting in 2022 and Kubernetes
 //!   stopped building images for in 1.26 (kubernetes/kubernetes pull request 112924).
 //! - 1.32 to 1.34: the page has Windows Server 2019 and 2022; Windows Server 2025 is tested upstream since January 2025
 //!   (kubernetes/test-infra pull request 34101).
-//! - 1.37: no change was found; the page of 1.37 was not read.
+//! - 1.37: the page was not read; upstream's jobs for the main branch run on Windows Server 2022 and 2025
+//!   (kubernetes/test-infra pull request 37592, 2026-07-30 to 2026-09-18).
 //! - Version 23H2 (25398) was never on the page. Cloud providers that offer it support it themselves.
 
 use super::{Build, Minor, feature_gates};
