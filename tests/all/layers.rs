@@ -1,5 +1,5 @@
 //! The layers inside each crate: the modules that a module may use, the absence of cycles, and the names that a layer
-//! forbids. Cargo has the order of the crates, and what a crate does not depend on, it does not use.
+//! forbids; and a name of its own for each public type. Cargo has the order of the crates, and what a crate does not depend on, it does not use.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -208,6 +208,26 @@ fn a_module_does_not_contain_names_that_its_layer_forbids() {
 }
 
 #[test]
+fn a_public_type_has_a_name_of_its_own() {
+    let code = Code::read();
+    let mut modules: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (module, found) in &code.modules {
+        found.types.iter().for_each(|name| modules.entry(name).or_default().push(module));
+    }
+    assert!(modules.contains_key("WindowsNode") && modules.contains_key("NodeComponent"), "no types: {modules:?}");
+    modules.retain(|_, modules| modules.len() > 1);
+    assert!(modules.is_empty(), "types of the same name, with their modules: {modules:#?}");
+}
+
+#[test]
+fn public_types_are_found_with_those_of_a_macro() {
+    let text = "pub struct A; pub(super) enum B {} type C = A; pub type D = A; pub trait E {} mod f { pub union G { g: u8 } } \
+                named_enum! { /// Text. \n pub enum H { One } }";
+    let found = Module::of(&syn::parse_file(text).unwrap(), "core::x");
+    assert_eq!(found.types, ["A", "D", "E", "G", "H"]);
+}
+
+#[test]
 fn every_form_of_a_path_is_found() {
     let text = "
         use crate::{kubernetes::{self, WorkloadName}, pool::rollout as p};
@@ -242,6 +262,8 @@ struct Module {
     names: BTreeSet<String>,
     /// The names that it re-exports, with their original paths.
     exports: BTreeMap<String, String>,
+    /// The public types that it defines.
+    types: Vec<String>,
     current: String,
 }
 
@@ -252,7 +274,7 @@ impl Code {
             rust_files(&source).into_iter().filter_map(move |file| {
                 let name = module_name(crate_name, file.strip_prefix(&source).unwrap());
                 let parsed = syn::parse_file(&fs::read_to_string(&file).unwrap()).unwrap();
-                (!name.ends_with("tests")).then(|| (name.clone(), Module::of(&parsed, &name)))
+                (!name.split("::").any(|part| part == "tests")).then(|| (name.clone(), Module::of(&parsed, &name)))
             })
         });
         Self { modules: modules.collect() }
@@ -345,6 +367,7 @@ impl Module {
 
 impl<'ast> Visit<'ast> for Module {
     fn visit_item(&mut self, item: &'ast Item) {
+        self.types.extend(public_type(item));
         let attributes = match item {
             Item::Mod(item) => &item.attrs,
             Item::Fn(item) => &item.attrs,
@@ -403,6 +426,23 @@ impl<'ast> Visit<'ast> for Module {
         }
         visit::visit_signature(self, signature);
     }
+}
+
+/// The name of a public type that an item defines, also as argument of a macro.
+fn public_type(item: &Item) -> Option<String> {
+    let (visibility, name) = match item {
+        Item::Struct(item) => (&item.vis, &item.ident),
+        Item::Enum(item) => (&item.vis, &item.ident),
+        Item::Union(item) => (&item.vis, &item.ident),
+        Item::Trait(item) => (&item.vis, &item.ident),
+        Item::Type(item) => (&item.vis, &item.ident),
+        Item::Macro(item) => {
+            let tokens: Vec<_> = item.mac.tokens.clone().into_iter().map(|token| token.to_string()).collect();
+            return tokens.windows(3).find(|three| three[..2] == ["pub", "enum"]).map(|three| three[2].clone());
+        }
+        _ => return None,
+    };
+    matches!(visibility, Visibility::Public(_)).then(|| name.to_string())
 }
 
 fn is_test(attribute: &Attribute) -> bool {
