@@ -2,11 +2,7 @@
 //!
 //! A file that is open with `FILE_SHARE_DELETE` is replaced by Windows, but not by Wine.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, time::Duration};
 
 use tempfile::TempDir;
 use winpool_agent::{host::Host, windows::Windows};
@@ -85,10 +81,8 @@ fn a_file_that_stays_open_keeps_its_content_and_the_error_has_its_number() {
     for share in [0, SHARE_READ, SHARE_READ | SHARE_WRITE] {
         let (directory, path) = former();
         let mut holder = hold(&path, share, Duration::from_secs(30));
-        let started = Instant::now();
         let error = os_error(Windows.replace(&path, b"new"));
         assert!(matches!(error, Some(5 | 32)), "share {share}: {error:?}");
-        assert!(started.elapsed() < Duration::from_secs(4), "share {share}: {:?}", started.elapsed());
         assert!(matches!(os_error(Windows.remove(&path)), Some(5 | 32)), "share {share}");
         holder.kill().unwrap();
         holder.wait().unwrap();
