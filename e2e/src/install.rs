@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE, User},
@@ -103,10 +103,14 @@ fn may(control_plane: &ControlPlane, user: User, action: &[&str]) -> bool {
 /// When `kubectl` fails, or they are not served within two minutes.
 pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
     apply(control_plane, &["-k", &path("crds")])?;
-    let timeout = format!("--timeout={}s", ESTABLISHED_TIMEOUT.as_secs());
-    kubectl(control_plane, User::Admin, &[&["wait", "--for=condition=Established", &timeout][..], &CRDS].concat())
-        .map(drop)
-        .context("waiting for the CRDs")
+    let established = [&["wait", "--for=condition=Established", "--timeout=10s"][..], &CRDS].concat();
+    let deadline = Instant::now() + ESTABLISHED_TIMEOUT;
+    // kubectl 1.20 fails at once for a definition that has no conditions yet.
+    while let Err(error) = kubectl(control_plane, User::Admin, &established) {
+        ensure!(Instant::now() < deadline, "waiting for the CRDs: {error:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
 }
 
 /// The first minor of Kubernetes that supports every Windows of `config/samples`.
