@@ -69,15 +69,14 @@ pub struct Stored {
 }
 
 /// A policy that records only the requests of `users`; without bodies, except those of writes to nodes and winpool's
-/// resources if `objects` is set.
-pub(crate) fn policy(users: &[String], objects: bool) -> String {
+/// resources.
+pub(crate) fn policy(users: &[String]) -> String {
     let users: Vec<String> = users.iter().map(|user| format!("{user:?}")).collect();
     let users = users.join(", ");
     let writes = format!(
         "- {{ level: RequestResponse, users: [{users}], verbs: [create, update, patch, delete], \
          resources: [{{ group: winpool.dev }}, {{ group: \"\", resources: [nodes] }}] }}\n"
     );
-    let writes = if objects { writes.as_str() } else { "" };
     format!(
         "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
          {writes}- {{ level: Metadata, users: [{users}] }}\n- {{ level: None }}\n"

@@ -8,6 +8,7 @@ use std::{
     ops::Deref,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -29,8 +30,6 @@ pub struct Options {
     pub scheduler: bool,
     /// Start kube-controller-manager.
     pub controller_manager: bool,
-    /// Record the objects of writes to nodes and to winpool's resources in the audit log.
-    pub audit_objects: bool,
     /// Further arguments of kube-apiserver.
     pub api_server_arguments: Vec<String>,
     /// Install Cluster API's resources in these versions, and the operator's permissions for them, unless there is no version.
@@ -46,16 +45,15 @@ impl Options {
         Self {
             scheduler: false,
             controller_manager: false,
-            audit_objects: false,
             api_server_arguments: Vec::new(),
             cluster_api: Vec::new(),
             agents: false,
         }
     }
 
-    /// Whether a later test can use the servers again: controllers would still know the objects of the former one.
-    fn allow_reuse(&self) -> bool {
-        !self.scheduler && !self.controller_manager
+    /// Those of the servers that a later test can use again: controllers would still know the objects of the former one.
+    fn reusable(&self) -> Self {
+        Self { scheduler: false, controller_manager: false, ..self.clone() }
     }
 }
 
@@ -74,12 +72,18 @@ pub struct ControlPlane {
     baseline: Option<Baseline>,
 }
 
-/// How many servers wait for a later test. Each of them costs time of the processor; as many as tests run at once, one of which ends
-/// as the next begins.
-const MOST_IDLE: usize = 4;
+/// How long servers wait for a later test. In that time they need as much of the processor as new ones for their start.
+const KEPT: Duration = Duration::from_secs(150);
 
-/// Servers that no test uses at the moment, the one that waits longest first.
-static IDLE: Mutex<Vec<(Arc<Servers>, Baseline)>> = Mutex::new(Vec::new());
+/// Servers that no test uses at the moment.
+static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct Idle {
+    servers: Arc<Servers>,
+    baseline: Baseline,
+    since: Instant,
+}
 
 impl ControlPlane {
     /// Starts it and waits until it answers.
@@ -87,7 +91,9 @@ impl ControlPlane {
     /// # Errors
     /// When a program is missing or does not become ready; the message contains the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
-        Self::start_from(options, None).await
+        let control_plane = Self::start_from(options.clone(), None).await?;
+        control_plane.start_components(&options).await?;
+        Ok(control_plane)
     }
 
     /// Like [`Self::start`] and [`install`], but from a copy of a database in which everything is installed. The first call of
@@ -97,17 +103,29 @@ impl ControlPlane {
     /// # Errors
     /// As these.
     pub async fn start_installed(options: Options) -> Result<Self> {
-        while let Some((servers, baseline)) = take_idle(&options) {
+        let reusable = options.reusable();
+        let control_plane = match Self::reuse(&reusable).await? {
+            Some(control_plane) => control_plane,
+            None => Self::start_reusable(reusable).await?,
+        };
+        control_plane.start_components(&options).await?;
+        Ok(control_plane)
+    }
+
+    async fn reuse(options: &Options) -> Result<Option<Self>> {
+        while let Some(Idle { servers, baseline, .. }) = take_idle(options) {
             if let Some(baseline) = baseline.restore(&servers).await? {
-                return Ok(Self { servers, baseline: Some(baseline) });
+                return Ok(Some(Self { servers, baseline: Some(baseline) }));
             }
         }
+        Ok(None)
+    }
+
+    async fn start_reusable(options: Options) -> Result<Self> {
         let mut control_plane = Self::start_from(options, Some(installed().await?)).await?;
         control_plane.serves_operator().await?;
         control_plane.install_options().await?;
-        if control_plane.options.allow_reuse() {
-            control_plane.baseline = Some(Baseline::read(&control_plane).await?);
-        }
+        control_plane.baseline = Some(Baseline::read(&control_plane).await?);
         Ok(control_plane)
     }
 
@@ -138,13 +156,12 @@ impl Deref for ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         if let Some(baseline) = self.baseline.take().filter(|_| !std::thread::panicking()) {
-            let mut idle = idle();
-            idle.push((self.servers.clone(), baseline));
-            let surplus = (idle.len() > MOST_IDLE).then(|| idle.remove(0));
-            // Their processes are ended without the lock.
-            drop(idle);
-            drop(surplus);
+            self.servers.stop_components();
+            idle().push(Idle { servers: self.servers.clone(), baseline, since: Instant::now() });
         }
+        // Their processes are ended without the lock.
+        let old: Vec<_> = idle().extract_if(.., |idle| idle.since.elapsed() > KEPT).collect();
+        drop(old);
     }
 }
 
@@ -161,12 +178,13 @@ async fn installed() -> Result<&'static Path> {
     INSTALLED.get_or_try_init(make).await.map(Directory::path)
 }
 
-fn take_idle(options: &Options) -> Option<(Arc<Servers>, Baseline)> {
+/// Of those with these options, the servers that have waited for the shortest time: others end when nothing uses them.
+fn take_idle(options: &Options) -> Option<Idle> {
     let mut idle = idle();
-    let position = idle.iter().position(|(servers, _)| servers.options == *options)?;
+    let position = idle.iter().rposition(|idle| idle.servers.options == *options)?;
     Some(idle.remove(position))
 }
 
-fn idle() -> MutexGuard<'static, Vec<(Arc<Servers>, Baseline)>> {
+fn idle() -> MutexGuard<'static, Vec<Idle>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,8 +21,9 @@ const FRESH: Duration = Duration::from_secs(120);
 
 /// The kinds that can be restored: etcd's name, and the path of the API. Whatever else a test changes (definitions, webhooks,
 /// quotas) may be in effect for a while after it was restored.
-const BUILT_IN: [(&str, &str); 15] = [
+const BUILT_IN: [(&str, &str); 18] = [
     ("configmaps", "/api/v1/configmaps"),
+    ("controllerrevisions", "/apis/apps/v1/controllerrevisions"),
     ("daemonsets", "/apis/apps/v1/daemonsets"),
     ("deployments", "/apis/apps/v1/deployments"),
     ("events", "/api/v1/events"),
@@ -36,8 +37,12 @@ const BUILT_IN: [(&str, &str); 15] = [
     ("runtimeclasses", "/apis/node.k8s.io/v1/runtimeclasses"),
     ("secrets", "/api/v1/secrets"),
     ("serviceaccounts", "/api/v1/serviceaccounts"),
+    ("services/endpoints", "/api/v1/endpoints"),
+    ("services/specs", "/api/v1/services"),
     ("statefulsets", "/apis/apps/v1/statefulsets"),
 ];
+/// Built-in kinds whose version depends on that of the server: etcd's name, and the group.
+const VERSIONED: [(&str, &str); 2] = [("endpointslices", "discovery.k8s.io"), ("poddisruptionbudgets", "policy")];
 /// Groups of CustomResourceDefinitions that the tests install.
 const CUSTOM: [&str; 4] =
     ["bootstrap.cluster.x-k8s.io", "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io", "winpool.dev"];
@@ -101,21 +106,24 @@ enum Kind {
     Permission,
     BuiltIn(&'static str),
     /// Group and resource.
-    Custom(&'static str, String),
+    OfGroup(&'static str, String),
 }
 
 /// The kind of the object under a key, `/registry/<name>/…` or `/registry/<group>/<resource>/…`, if it can be restored.
 fn kind_of(key: &str) -> Option<Kind> {
-    let mut segments = key.split('/').skip(2);
-    let first = segments.next()?;
-    if let Some((_, path)) = BUILT_IN.iter().find(|(name, _)| *name == first) {
+    let key = key.strip_prefix("/registry/")?;
+    let below = |name: &str| key.strip_prefix(name)?.strip_prefix('/');
+    if let Some((_, path)) = BUILT_IN.iter().find(|(name, _)| below(name).is_some()) {
         return Some(Kind::BuiltIn(path));
     }
-    if PERMISSIONS.contains(&first) {
+    if let Some((name, group)) = VERSIONED.iter().find(|(name, _)| below(name).is_some()) {
+        return Some(Kind::OfGroup(group, (*name).to_owned()));
+    }
+    if PERMISSIONS.iter().any(|name| below(name).is_some()) {
         return Some(Kind::Permission);
     }
-    let group = CUSTOM.into_iter().find(|group| *group == first)?;
-    Some(Kind::Custom(group, segments.next()?.to_owned()))
+    let of_custom = |group| Some(Kind::OfGroup(group, below(group)?.split('/').next()?.to_owned()));
+    CUSTOM.into_iter().find_map(of_custom)
 }
 
 /// Waits until what the API server answers from its cache is as new as this revision.
@@ -123,7 +131,7 @@ async fn until_fresh(api: &Requests, kind: &Kind, revision: Revision) -> Result<
     let path = match kind {
         Kind::Permission => return Ok(()),
         Kind::BuiltIn(path) => (*path).to_owned(),
-        Kind::Custom(group, resource) => {
+        Kind::OfGroup(group, resource) => {
             let (_, body) = api.get(&format!("/apis/{group}")).await?;
             let version =
                 body["preferredVersion"]["groupVersion"].as_str().with_context(|| format!("{group}: {body}"))?;

@@ -1,7 +1,6 @@
 //! The processes of a control plane, with their files.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -61,7 +60,9 @@ pub struct Servers {
     /// Requests that the API server received before are of a former test.
     since: std::sync::Mutex<Timestamp>,
     audit: std::sync::Mutex<audit::Reader>,
-    others: BTreeMap<&'static str, Process>,
+    etcd: Option<Process>,
+    /// Scheduler and controller manager.
+    components: std::sync::Mutex<Vec<Process>>,
     directory: Directory,
 }
 
@@ -80,7 +81,8 @@ impl Servers {
             starts: std::sync::Mutex::default(),
             since: std::sync::Mutex::new(Timestamp::now()),
             audit: std::sync::Mutex::default(),
-            others: BTreeMap::new(),
+            etcd: None,
+            components: std::sync::Mutex::default(),
             directory,
         };
         servers.write_files()?;
@@ -90,7 +92,6 @@ impl Servers {
         }
         servers.start_etcd().await?;
         servers.start_api_server().await?;
-        servers.start_components().await?;
         Ok(servers)
     }
 
@@ -170,7 +171,7 @@ impl Servers {
     /// When one of them does not run.
     pub async fn cpu_time(&self) -> Result<Duration> {
         let api_server = self.api_server.lock().await;
-        let all = api_server.iter().chain(self.others.get("etcd"));
+        let all = api_server.iter().chain(&self.etcd);
         all.map(Process::cpu_time).sum()
     }
 
@@ -192,8 +193,8 @@ impl Servers {
         Ok(requests)
     }
 
-    /// The objects that successful writes of all users but `Admin` have stored, if [`Options::audit_objects`] is set, in the
-    /// order in which they were stored.
+    /// The objects that successful writes of all users but `Admin` have stored, in the order in which they were
+    /// stored.
     ///
     /// # Errors
     /// When the audit log cannot be read.
@@ -280,7 +281,7 @@ impl Servers {
     /// Ends the servers, so that the database is complete, and copies it to a folder, with the certificate.
     pub(super) async fn copy_database(&self, folder: &Path) -> Result<()> {
         self.stop_api_server().await?;
-        self.others.get("etcd").context("etcd")?.stop(START_TIMEOUT).await?;
+        self.etcd.as_ref().context("etcd")?.stop(START_TIMEOUT).await?;
         for name in ["etcd", "certificates"] {
             copy(&self.path(name), &folder.join(name))?;
         }
@@ -323,7 +324,7 @@ impl Servers {
             Ok(())
         };
         process.ready(START_TIMEOUT, healthy).await?;
-        self.others.insert("etcd", process);
+        self.etcd = Some(process);
         Ok(())
     }
 
@@ -357,25 +358,32 @@ impl Servers {
         arguments
     }
 
-    async fn start_components(&mut self) -> Result<()> {
+    /// Starts scheduler and controller manager, if the options have them.
+    pub(super) async fn start_components(&self, options: &Options) -> Result<()> {
         let mut started = Vec::new();
-        if self.options.scheduler {
+        if options.scheduler {
             let (program, port) = (&self.assets.kube_scheduler, free_port()?);
             started.push(("kube-scheduler", port, self.component_arguments(port), program));
         }
-        if self.options.controller_manager {
+        if options.controller_manager {
             let (program, port) = (&self.assets.kube_controller_manager, free_port()?);
             started.push(("kube-controller-manager", port, self.controller_manager_arguments(port), program));
         }
-        let spawn = |(name, port, arguments, program): (_, _, _, &PathBuf)| {
-            Ok((name, port, self.spawn(name, program, arguments)?))
-        };
+        let spawn =
+            |(name, port, arguments, program): (_, _, _, &PathBuf)| Ok((port, self.spawn(name, program, arguments)?));
         let started = started.into_iter().map(spawn).collect::<Result<Vec<_>>>()?;
-        for (name, port, process) in started {
+        for (port, process) in started {
             process.ready(START_TIMEOUT, || network::accepts_connections(port)).await?;
-            self.others.insert(name, process);
+            self.components.lock().unwrap_or_else(PoisonError::into_inner).push(process);
         }
         Ok(())
+    }
+
+    /// Ends scheduler and controller manager.
+    pub(super) fn stop_components(&self) {
+        for process in self.components.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = process.kill();
+        }
     }
 
     fn component_arguments(&self, port: u16) -> Vec<String> {
@@ -423,7 +431,7 @@ impl Servers {
         self.write("service-account.pub", &key.public)?;
         self.write("tokens.csv", &User::ALL.map(User::token_line).concat())?;
         let audited = [User::Operator, User::Agent, User::OtherA, User::OtherB].map(User::name);
-        self.write("audit-policy.yaml", &audit::policy(&audited, self.options.audit_objects))?;
+        self.write("audit-policy.yaml", &audit::policy(&audited))?;
         process::touch(&self.path("audit.log"))
     }
 
@@ -456,9 +464,8 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         // Their data is removed too, so no graceful shutdown is necessary. etcd ends last.
-        let etcd = self.others.remove("etcd");
-        let api_server = self.api_server.get_mut().take();
-        for process in std::mem::take(&mut self.others).into_values().chain(api_server).chain(etcd) {
+        self.stop_components();
+        for process in self.api_server.get_mut().take().into_iter().chain(self.etcd.take()) {
             let _ = process.kill();
         }
     }

@@ -50,7 +50,7 @@ impl Fleet {
 
     /// Starts a control plane and nodes `win-01`, `win-02` and so on.
     async fn without_agents(nodes: usize) -> Self {
-        let options = Options { audit_objects: true, agents: true, ..Options::api_server_only() };
+        let options = Options { agents: true, ..Options::api_server_only() };
         let cluster = Cluster::start_with(options).await.unwrap();
         let names: Vec<String> = (1..=nodes).map(|number| format!("win-{number:02}")).collect();
         let simulated = names.iter().map(|name| node(name)).collect();
