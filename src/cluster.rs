@@ -19,6 +19,7 @@ mod kinds;
 mod leases;
 mod list;
 mod machines;
+mod node_logs;
 mod requests;
 mod stall;
 mod store;
@@ -53,6 +54,7 @@ pub use list::{
     wait_for_node_configs,
 };
 pub use machines::{ClusterApiStores, infrastructure, served};
+pub use node_logs::NodeLogReader;
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{ObjectChange, Store};
 pub use unwatched::UnwatchedNodes;

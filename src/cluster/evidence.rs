@@ -45,7 +45,7 @@ impl EvidencePlace {
 
 /// The kinds of a part, the newest version first.
 fn kinds_of(part: EvidencePart) -> Vec<Kind> {
-    let kind = part.kind();
+    let Some(kind) = part.kind() else { return Vec::new() };
     match part {
         EvidencePart::EndpointSlices | EvidencePart::Machines => vec![kind, Kind { version: "v1beta1", ..kind }],
         _ => vec![kind],

@@ -4,8 +4,9 @@ mod bundle;
 mod read;
 mod text;
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
+use jiff::SignedDuration;
 use tokio::time::Instant;
 use winpool_core::{
     doctor::{Diagnosis, DiagnosisSubject},
@@ -23,7 +24,7 @@ use read::SubjectReader;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit status is 0 if no symptom was found, and 1 if one was. What may not be read is not excluded: it is \
-                  reported as not determinable. The role winpool-doctor in config/doctor has every permission that is used."
+                  reported as not determinable. The role winpool-doctor in config/doctor has every permission that is used without --node-logs."
 )]
 pub(super) struct Args {
     /// pool/NAME, node/NAME or pod/NAME
@@ -35,6 +36,13 @@ pub(super) struct Args {
     /// How long reading the cluster may take, such as 30s
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     timeout: String,
+    /// Also read the end of the logs of kubelet, containerd, kube-proxy and nssm on at most 10 nodes, of the last 24h or of this time.
+    /// Requires the permission to get nodes/proxy, which the role in config/doctor/node-logs has
+    #[arg(
+        long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "24h",
+        conflicts_with = "from"
+    )]
+    node_logs: Option<String>,
     /// Also write what was read into this directory, without Secrets, environment, commands and credentials in texts
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
@@ -53,16 +61,17 @@ pub(super) struct Args {
 /// # Errors
 /// A symptom was found, or the subject does not exist.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
-    let Args { subject, namespace, timeout, bundle: directory, from, output: format, cluster } = args;
+    let Args { subject, namespace, timeout, node_logs, bundle: directory, from, output: format, cluster } = args;
     let evidence = match from {
         Some(directory) => bundle::read(&directory)?,
         None => {
             let subject = parse_subject(&subject.unwrap_or_default(), input::namespace(namespace)?)?;
-            let limit = time_limit(&timeout)?;
+            let limit = positive("--timeout", &timeout)?;
+            let logs = node_logs.map(|time| positive("--node-logs", &time)).transpose()?;
             connect::runtime()?.block_on(async {
                 let progress = Progress::start("reading the cluster", "request");
                 let client = progress.counting(cluster.client().await?);
-                SubjectReader::new(client, Instant::now() + limit).evidence(subject).await
+                SubjectReader::new(client, Instant::now() + limit.unsigned_abs(), logs).evidence(subject).await
             })?
         }
     };
@@ -90,10 +99,12 @@ fn parse_subject(typed: &str, namespace: String) -> Result<DiagnosisSubject, Com
     subject.filter(|_| syntax::is_dns_subdomain(&name)).ok_or_else(|| CommandError::Usage(text()))
 }
 
-fn time_limit(typed: &str) -> Result<Duration, CommandError> {
-    let nanoseconds = duration::parse(typed).and_then(|parsed| u64::try_from(parsed).ok()).filter(|parsed| *parsed > 0);
-    let text = || format!("--timeout: `{typed}` is no duration. Write for instance 30s or 2m");
-    nanoseconds.map(Duration::from_nanos).ok_or_else(|| CommandError::Usage(text()))
+/// A duration of at most a week.
+fn positive(option: &str, typed: &str) -> Result<SignedDuration, CommandError> {
+    let parsed = duration::parse(typed).map(SignedDuration::from_nanos);
+    let is_valid = |parsed: &SignedDuration| parsed.is_positive() && *parsed <= SignedDuration::from_hours(168);
+    let text = || format!("{option}: `{typed}` is no duration of at most 168h. Write for instance 30s or 2m");
+    parsed.filter(is_valid).ok_or_else(|| CommandError::Usage(text()))
 }
 
 #[cfg(test)]
@@ -119,9 +130,11 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_is_a_positive_duration() {
-        for (typed, expected) in [("30s", Some(30)), ("2m", Some(120)), ("0", None), ("30", None), ("", None)] {
-            assert_eq!(time_limit(typed).ok(), expected.map(Duration::from_secs), "{typed}");
+    fn a_duration_is_positive_and_bounded() {
+        for (typed, expected) in
+            [("30s", Some(30)), ("168h", Some(604_800)), ("169h", None), ("0", None), ("30", None), ("", None)]
+        {
+            assert_eq!(positive("--timeout", typed).ok(), expected.map(SignedDuration::from_secs), "{typed}");
         }
     }
 }

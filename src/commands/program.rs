@@ -14,7 +14,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("crds", &["", "--out crds", "--kubernetes 1.20"]),
     ("render", &["pools/", "pools/ --nodes nodes.yaml", "-f pools/ --kubernetes 1.34 --out rendered"]),
     ("status", &["", "web-2022 batch-2019 -o json", "web-2022 --watch"]),
-    ("doctor", &["pool/web-2022", "pod/cart-0 -n shop -o json", "node/win-1 --bundle win-1"]),
+    ("doctor", &["pool/web-2022", "pod/cart-0 -n shop -o json", "node/win-1 --node-logs --bundle win-1"]),
     ("plan", &["", "pools/ --context staging", "--pool web-2022", "--kubernetes 1.36"]),
     ("migrate", &["web-2022 --to ltsc2025", "web-2022 --to web-2025 --registry"]),
     ("adopt", &["", "--out pools --pool-label team", "--nodes cluster.yaml -o json"]),

@@ -11,7 +11,7 @@ use std::{
 
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
-use winpool_core::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, reduced};
+use winpool_core::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, Symptom, reduced};
 
 use crate::status_page::assert_blocks;
 use fleet::{Fleet, without};
@@ -19,6 +19,17 @@ use recorded::recorded;
 
 fn diagnosis(evidence: &Value) -> Diagnosis {
     Diagnosis::of(&serde_json::from_value::<Evidence>(evidence.clone()).unwrap())
+}
+
+/// Whether lines of logs can show a symptom, which never exclude it.
+fn is_logged(symptom: &Symptom) -> bool {
+    symptom.parts().contains(&EvidencePart::NodeLogs)
+}
+
+/// Why a symptom is not determinable.
+fn because(diagnosis: &Diagnosis, id: &str) -> String {
+    let symptom = diagnosis.not_determinable.iter().find(|symptom| symptom.id == id);
+    symptom.unwrap_or_else(|| panic!("{id} in {diagnosis:#?}")).because.to_string()
 }
 
 fn found(diagnosis: &Diagnosis) -> Vec<&str> {
@@ -38,11 +49,17 @@ fn each_symptom_is_found_in_what_its_source_reports_and_excluded_in_a_healthy_fl
         assert_eq!(found(&found_in_case), ids, "{case:#}");
         let (id, symptom) = (ids[0], &found_in_case.found[0]);
         assert!(!symptom.evidence.is_empty() && symptom.evidence.iter().all(|one| !one.object.is_empty()), "{id}");
-        assert!(healthy.excluded.contains(&id), "{id}");
+        match SYMPTOMS.iter().find(|symptom| symptom.id == id).unwrap() {
+            symptom if is_logged(symptom) => {
+                let expected = format!("no line of the logs shows it. Run on the node: {}", symptom.command().unwrap());
+                assert_eq!(because(&healthy, id), expected);
+            }
+            _ => assert!(healthy.excluded.contains(&id), "{id}"),
+        }
         shown.insert(id);
     }
     // Only the program that writes a condition knows which status is a problem.
-    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.command().is_some()).map(|symptom| symptom.id);
+    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()).map(|symptom| symptom.id);
     let others: BTreeSet<_> = by_nodes.chain(["node-other-condition"]).collect();
     let all: BTreeSet<_> = SYMPTOMS.iter().map(|symptom| symptom.id).collect();
     assert_eq!(&all - &others, shown, "every symptom has a recorded case");
@@ -67,11 +84,43 @@ fn evidence_is_the_text_as_it_was_written_and_at_most_five_of_many() {
 #[test]
 fn what_only_the_node_can_show_has_the_command_for_it() {
     let diagnosis = diagnosis(&Fleet::default().evidence());
-    for symptom in SYMPTOMS.iter().filter(|symptom| symptom.command().is_some()) {
-        let found = diagnosis.not_determinable.iter().find(|found| found.id == symptom.id).unwrap();
+    for symptom in SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()) {
         let expected = format!("only the node can show this. Run there: {}", symptom.command().unwrap());
-        assert_eq!(found.because.to_string(), expected);
+        assert_eq!(because(&diagnosis, symptom.id), expected);
     }
+}
+
+#[test]
+fn each_log_that_is_not_read_or_cut_is_named_and_excludes_nothing() {
+    let mut fleet = Fleet { nodes: 3, ..Fleet::default() };
+    let mut case = fleet.evidence();
+    let logs = case["nodeLogs"]["read"]["items"].as_array_mut().unwrap();
+    let mut of = |service: &str, node: &str, content: Value| {
+        let log = logs.iter_mut().find(|log| log["service"] == service && log["node"] == node).unwrap();
+        log["content"] = content;
+    };
+    of("kube-proxy", "win-0", json!({"unread": "the node has neither events nor a file of it"}));
+    of("kube-proxy", "win-1", json!({"read": {"place": "event log Application", "lines": [], "cut": true}}));
+    of("kubelet", "win-2", json!({"unread": "not asked about"}));
+    let expected = "no line of the logs that were read shows it (kube-proxy on win-0 is not read: the node has neither events nor a \
+                    file of it, kube-proxy on win-1 is cut). Run on the node: Get-HnsNetwork | ? Name -ieq \"cbr0\"";
+    assert_eq!(because(&diagnosis(&case), "kube-proxy-network"), expected);
+
+    let not_asked = json!({"unavailable": "give --node-logs"});
+    let case = without(&case, EvidencePart::NodeLogs, &not_asked);
+    let expected =
+        "logs of nodes are not read: give --node-logs. Run on the node: Get-HnsNetwork | ? Name -ieq \"cbr0\"";
+    assert_eq!(because(&diagnosis(&case), "kube-proxy-network"), expected);
+
+    fleet.logs = ["first", "last"].map(|text| ("kube-proxy", format!("Unable to find HNS Network, {text}"))).to_vec();
+    let found = json!(diagnosis(&fleet.evidence()).found[0]);
+    let expected = json!({"object": "Node win-0", "place": r"log of kube-proxy, C:\var\log\kube-proxy.log",
+                          "text": "Unable to find HNS Network, last"});
+    assert_eq!(
+        (&found["evidence"][0], found["evidence"].as_array().unwrap().len()),
+        (&expected, 3),
+        "one of each node"
+    );
 }
 
 #[test]

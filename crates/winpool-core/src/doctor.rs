@@ -5,6 +5,7 @@
 mod case;
 mod checks;
 mod evidence;
+mod logs;
 mod masking;
 mod symptoms;
 
@@ -18,7 +19,8 @@ use case::{Case, Checked, contains_one};
 use symptoms::Detection;
 
 pub use case::{Observation, Undetermined};
-pub use evidence::{DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, Unavailable};
+pub use evidence::{DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, LogContent, NodeLog, Unavailable};
+pub use logs::{LOG_SOURCES, LogSource, LogWindow, event_lines, file_lines};
 pub use masking::{masked, reduced};
 pub use symptoms::{SYMPTOMS, Symptom};
 
@@ -129,6 +131,7 @@ fn detect(detection: &Detection, case: &Case<'_>) -> Checked {
             Ok(shown.map(|(node, condition)| Observation::of_condition(node, condition)).collect())
         }
         Detection::Check { check, .. } => check(case),
+        Detection::Log { services, texts, command } => checks::logged(case, services, texts, command),
         Detection::OnNode { command } => Err(Undetermined::OnNode(command)),
     }
 }

@@ -1,7 +1,8 @@
 //! Reads what a diagnosis needs. Only the subject itself is required.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, slice};
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use serde_json::Value;
@@ -18,21 +19,25 @@ use winpool_core::{
 };
 
 use crate::{
-    cluster::{EvidencePlace, EvidenceReader},
+    cluster::{EvidencePlace, EvidenceReader, NodeLogReader},
     commands::{CommandError, input, pools::check_names},
 };
 
 /// Reads the parts one after the other, because what is read of one follows from another.
-pub struct SubjectReader(EvidenceReader);
+pub struct SubjectReader {
+    reader: EvidenceReader,
+    logs: Option<NodeLogReader>,
+}
 
 fn named(name: &str) -> Option<String> {
     Some(format!("metadata.name={name}"))
 }
 
 impl SubjectReader {
-    /// Reads with this client until a deadline.
-    pub fn new(client: Client, deadline: Instant) -> Self {
-        Self(EvidenceReader::new(client, deadline))
+    /// Reads with this client until a deadline; also logs of nodes, if there is a time before now of which they are read.
+    pub fn new(client: Client, deadline: Instant, logs: Option<SignedDuration>) -> Self {
+        let logs = logs.map(|time| NodeLogReader::new(client.clone(), deadline, time));
+        Self { reader: EvidenceReader::new(client, deadline), logs }
     }
 
     /// What can be read about a subject.
@@ -52,15 +57,25 @@ impl SubjectReader {
         evidence.events = match &evidence.pods {
             // Without the pods it is not known which events are about them.
             EvidenceLayer::Unavailable(_) => EvidenceLayer::Read { items: Vec::new(), omitted: true },
-            EvidenceLayer::Read { .. } => self.0.part(EvidencePart::Events, &place_of_events(&subject), is_about).await,
+            EvidenceLayer::Read { .. } => {
+                self.reader.part(EvidencePart::Events, &place_of_events(&subject), is_about).await
+            }
         };
         evidence.daemon_sets = self.all(EvidencePart::DaemonSets).await;
         evidence.endpoint_slices = self.all(EvidencePart::EndpointSlices).await;
+        if let Some(logs) = &self.logs {
+            let read = match (evidence.nodes(), &subject) {
+                (Ok(nodes), _) => logs.logs(&by_readiness(nodes)).await,
+                (Err(_), DiagnosisSubject::Node { name }) => logs.logs(slice::from_ref(name)).await,
+                (Err(unavailable), _) => EvidenceLayer::Unavailable(unavailable.to_string()),
+            };
+            evidence.node_logs = read;
+        }
         Ok(evidence)
     }
 
     async fn all<T: serde::de::DeserializeOwned>(&self, part: EvidencePart) -> EvidenceLayer<T> {
-        self.0.part(part, &EvidencePlace::default(), |_| true).await
+        self.reader.part(part, &EvidencePlace::default(), |_| true).await
     }
 
     async fn read_pool(&self, evidence: &mut Evidence, name: &str) -> Result<(), CommandError> {
@@ -68,7 +83,7 @@ impl SubjectReader {
         let pools: Objects<Pool> = pools.map(Pool::from_object).collect();
         check_names("", [name], pools.names())?;
         let windows = EvidencePlace { labels: Some(format!("{}=windows", label::OS)), ..EvidencePlace::default() };
-        let nodes: EvidenceLayer<Node> = self.0.part(EvidencePart::Nodes, &windows, |_| true).await;
+        let nodes: EvidenceLayer<Node> = self.reader.part(EvidencePart::Nodes, &windows, |_| true).await;
         evidence.nodes = members(nodes, pools.clone(), name);
         let names = node_names(evidence);
         self.read_on_nodes(evidence, &names).await;
@@ -79,14 +94,14 @@ impl SubjectReader {
                 let labels = &machine["metadata"]["labels"];
                 labels[DEPLOYMENT_NAME].as_str().is_some_and(|group| groups.contains(group))
             };
-            evidence.machines = self.0.part(EvidencePart::Machines, &place, is_member).await;
+            evidence.machines = self.reader.part(EvidencePart::Machines, &place, is_member).await;
         }
         Ok(())
     }
 
     async fn read_node(&self, evidence: &mut Evidence, name: &str) -> Result<(), CommandError> {
         let place = EvidencePlace { fields: named(name), ..EvidencePlace::default() };
-        evidence.nodes = self.0.part(EvidencePart::Nodes, &place, |_| true).await;
+        evidence.nodes = self.reader.part(EvidencePart::Nodes, &place, |_| true).await;
         if let Ok(nodes) = evidence.nodes() {
             let node = nodes
                 .first()
@@ -103,7 +118,7 @@ impl SubjectReader {
     async fn read_pod(&self, evidence: &mut Evidence, namespace: &str, name: &str) -> Result<(), CommandError> {
         let namespace_only = Some(namespace.to_owned());
         let place = EvidencePlace { namespace: namespace_only, fields: named(name), ..EvidencePlace::default() };
-        let own: EvidenceLayer<Pod> = self.0.part(EvidencePart::Pods, &place, |_| true).await;
+        let own: EvidenceLayer<Pod> = self.reader.part(EvidencePart::Pods, &place, |_| true).await;
         evidence.pods = own.clone();
         let missing = || {
             let text = format!(
@@ -117,7 +132,7 @@ impl SubjectReader {
             return Ok(());
         };
         let place = EvidencePlace { fields: named(&node), ..EvidencePlace::default() };
-        evidence.nodes = self.0.part(EvidencePart::Nodes, &place, |_| true).await;
+        evidence.nodes = self.reader.part(EvidencePart::Nodes, &place, |_| true).await;
         evidence.nodes().ok().and_then(<[Node]>::first).map_or(Ok(()), check_windows)?;
         self.read_on_nodes(evidence, &[node]).await;
         if let (EvidenceLayer::Unavailable(_), EvidenceLayer::Read { items, .. }) = (&evidence.pods, own) {
@@ -137,11 +152,12 @@ impl SubjectReader {
         evidence.pods = match &evidence.nodes {
             EvidenceLayer::Unavailable(reason) if names.is_empty() => EvidenceLayer::Unavailable(reason.clone()),
             _ if names.is_empty() => EvidenceLayer::default(),
-            _ => self.0.part(EvidencePart::Pods, &place, |pod| is_of(&pod["spec"]["nodeName"])).await,
+            _ => self.reader.part(EvidencePart::Pods, &place, |pod| is_of(&pod["spec"]["nodeName"])).await,
         };
         let place =
             EvidencePlace { namespace: Some(NODE_LEASES.to_owned()), fields: leases, ..EvidencePlace::default() };
-        evidence.leases = self.0.part(EvidencePart::Leases, &place, |lease| is_of(&lease["metadata"]["name"])).await;
+        evidence.leases =
+            self.reader.part(EvidencePart::Leases, &place, |lease| is_of(&lease["metadata"]["name"])).await;
     }
 }
 
@@ -171,6 +187,18 @@ fn uids(pods: &[Pod]) -> BTreeSet<String> {
 fn node_names(evidence: &Evidence) -> Vec<String> {
     let nodes = evidence.nodes().unwrap_or_default();
     nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
+}
+
+/// The names of nodes, of those that are not ready first.
+fn by_readiness(nodes: &[Node]) -> Vec<String> {
+    let is_ready = |node: &Node| {
+        let mut conditions = node.status.iter().flat_map(|status| &status.conditions).flatten();
+        conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    let mut names: Vec<_> =
+        nodes.iter().filter_map(|node| Some((is_ready(node), node.metadata.name.clone()?))).collect();
+    names.sort();
+    names.into_iter().map(|(_, name)| name).collect()
 }
 
 fn check_windows(node: &Node) -> Result<(), CommandError> {

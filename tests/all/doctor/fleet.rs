@@ -1,7 +1,7 @@
 //! A healthy fleet as evidence, and what can be wrong with it.
 
 use serde_json::{Value, json};
-use winpool_core::doctor::EvidencePart;
+use winpool_core::doctor::{EvidencePart, LOG_SOURCES};
 
 /// When the evidence was read.
 pub const NOW: &str = "2026-11-26T03:00:00Z";
@@ -27,6 +27,8 @@ pub struct Fleet {
     pub events: Vec<(String, String)>,
     /// When the Leases were renewed.
     pub renewed: &'static str,
+    /// Lines in the logs of each node: service, line.
+    pub logs: Vec<(&'static str, String)>,
 }
 
 impl Default for Fleet {
@@ -46,6 +48,7 @@ impl Default for Fleet {
             conditions: Vec::new(),
             events: Vec::new(),
             renewed: JUST_NOW,
+            logs: Vec::new(),
         }
     }
 }
@@ -125,6 +128,17 @@ impl Fleet {
         })
     }
 
+    /// The logs of a node, with lines of a healthy one.
+    fn logs_of(&self, node: &str) -> Vec<Value> {
+        let log = |service: &str| {
+            let own = self.logs.iter().filter(|(of, _)| *of == service).map(|(_, line)| line.as_str());
+            let lines: Vec<_> = ["I1126 02:00:00.000000 1 main.go:1] started"].into_iter().chain(own).collect();
+            let place = format!(r"C:\var\log\{service}.log");
+            json!({"node": node, "service": service, "content": {"read": {"place": place, "lines": lines, "cut": false}}})
+        };
+        LOG_SOURCES.iter().map(|source| log(source.service)).collect()
+    }
+
     /// What is read of this fleet.
     pub fn evidence(&self) -> Value {
         let sets: Vec<&str> =
@@ -175,6 +189,7 @@ impl Fleet {
             "leases": read(names().map(lease).collect()),
             "endpointSlices": read(vec![json!({"metadata": {"name": "app", "namespace": "shop"}, "addressType": "IPv4", "endpoints": endpoints})]),
             "machines": read(Vec::new()),
+            "nodeLogs": read(names().flat_map(|name| self.logs_of(&name)).collect()),
         })
     }
 }
@@ -190,6 +205,7 @@ pub fn without(evidence: &Value, part: EvidencePart, missing: &Value) -> Value {
         EvidencePart::Leases => "leases",
         EvidencePart::EndpointSlices => "endpointSlices",
         EvidencePart::Machines => "machines",
+        EvidencePart::NodeLogs => "nodeLogs",
     };
     merged(evidence.clone(), &json!({ name: missing }))
 }

@@ -147,6 +147,46 @@ const STARTS: &[(&[&str], &str, &str, &str)] = &[
     ),
 ];
 
+/// Lines of the logs of nodes: symptom, service, line.
+const LOGS: &[(&[&str], &str, &str)] = &[
+    // kubernetes/kubernetes#79515
+    (
+        &["kube-proxy-network"],
+        "kube-proxy",
+        "E0628 16:57:08.673912    1180 proxier.go:564] Unable to find HNS Network specified by cbr0. Please check network name and CNI \
+         deployment",
+    ),
+    // microsoft/hcsshim#1043
+    (
+        &["load-balancer-refused"],
+        "kube-proxy",
+        "E1222 10:21:07.484910    5948 proxier.go:1202] \"Policy creation failed\" err=\"hcnCreateLoadBalancer failed in Win32: The \
+         switch-port was not found. (0x803b0007)",
+    ),
+    // kubernetes/kubernetes#139519
+    (
+        &["load-balancer-exists"],
+        "kube-proxy",
+        "hcnCreateLoadBalancer failed in Win32: Cannot create a file when that file already exists. (0xb7)",
+    ),
+    // kubernetes/kubernetes#93945
+    (
+        &["node-pleg-logged"],
+        "kubelet",
+        "E0812 18:08:07.745562    2168 kubelet.go:1762] skipping pod synchronization - PLEG is not healthy: pleg was last seen active \
+         3m0.273647s ago; threshold is 3m0s",
+    ),
+    // kubernetes/kubernetes#107561
+    (
+        &["host-compute-slow"],
+        "kubelet",
+        "E0105 22:28:21.149791    2984 remote_runtime.go:198] \"RunPodSandbox from runtime service failed\" err=\"rpc error: code = Unknown \
+         desc = failed to reserve sandbox name \\\"ss2-1_statefulset-8250_f1c4daf1-6df3-453a-9e79-ba00655a2b14_0\\\"",
+    ),
+    // puppetlabs/nssm, messages.mc
+    (&["service-exits"], "nssm", r"Program C:\k\kubelet.exe for service kubelet exited with return code 1."),
+];
+
 fn fleet(change: impl FnOnce(&mut Fleet)) -> Value {
     let mut fleet = Fleet::default();
     change(&mut fleet);
@@ -190,7 +230,9 @@ pub fn recorded() -> Vec<Case> {
         });
         (*ids, case)
     });
-    sandboxes.chain(conditions).chain(starts).chain(of_nodes()).chain(of_pods()).collect()
+    let of_log = |service, line: &str| fleet(|fleet| fleet.logs.push((service, line.to_owned())));
+    let logs = LOGS.iter().map(|(ids, service, line)| (*ids, of_log(*service, line)));
+    sandboxes.chain(conditions).chain(starts).chain(logs).chain(of_nodes()).chain(of_pods()).collect()
 }
 
 fn of_nodes() -> Vec<Case> {

@@ -50,6 +50,13 @@ pub enum Undetermined {
     Unavailable(Unavailable),
     /// Only the node itself can show it, with this command.
     OnNode(&'static str),
+    /// No log that was read shows it.
+    NotLogged {
+        /// What was read, or why nothing was.
+        because: String,
+        /// The command that can show it on the node.
+        command: &'static str,
+    },
     /// What was read does not show it.
     NotShown(String),
 }
@@ -63,8 +70,9 @@ impl From<Unavailable> for Undetermined {
 impl fmt::Display for Undetermined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unavailable(Unavailable { part, reason }) => write!(f, "{} are not read: {reason}", part.resource()),
+            Self::Unavailable(unavailable) => unavailable.fmt(f),
             Self::OnNode(command) => write!(f, "only the node can show this. Run there: {command}"),
+            Self::NotLogged { because, command } => write!(f, "{because}. Run on the node: {command}"),
             Self::NotShown(reason) => f.write_str(reason),
         }
     }

@@ -1,10 +1,12 @@
-//! The checks of symptoms that more than one field shows.
+//! The checks of symptoms that more than one field shows, or lines of logs.
 
 mod components;
+mod logs;
 mod nodes;
 mod pods;
 
 pub(super) use components::{before_cni, cni, csi, kube_proxy};
+pub(super) use logs::logged;
 pub(super) use nodes::{
     NO_CNI, PLEG, expired_lease, known_defects, machines, other_conditions, pools, renewed_lease, unknown_conditions,
 };

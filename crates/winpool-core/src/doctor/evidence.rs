@@ -37,7 +37,7 @@ impl fmt::Display for DiagnosisSubject {
 }
 
 named_enum! {
-    /// A kind of objects that is read.
+    /// A kind of objects that is read, or the logs of nodes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     #[allow(missing_docs)] // the names say it
     pub enum EvidencePart {
@@ -49,13 +49,14 @@ named_enum! {
         Leases,
         EndpointSlices,
         Machines,
+        NodeLogs,
     }
 }
 
 impl EvidencePart {
     /// The kind of its objects.
-    pub const fn kind(self) -> Kind {
-        match self {
+    pub const fn kind(self) -> Option<Kind> {
+        Some(match self {
             Self::Pools => Kind::POOL,
             Self::Nodes => Kind::NODE,
             Self::Pods => Kind::POD,
@@ -64,12 +65,16 @@ impl EvidencePart {
             Self::Leases => Kind::LEASE,
             Self::EndpointSlices => Kind::ENDPOINT_SLICE,
             Self::Machines => Kind::MACHINE,
-        }
+            Self::NodeLogs => return None,
+        })
     }
 
-    /// The name of the resource, as in a role.
+    /// The name of the resource, as in a role, or of the logs in messages.
     pub const fn resource(self) -> &'static str {
-        self.kind().plural
+        match self.kind() {
+            Some(kind) => kind.plural,
+            None => "logs of nodes",
+        }
     }
 }
 
@@ -80,6 +85,12 @@ pub struct Unavailable {
     pub part: EvidencePart,
     /// Why.
     pub reason: String,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} are not read: {}", self.part.resource(), self.reason)
+    }
 }
 
 /// The objects of a part, if they could be read.
@@ -126,6 +137,34 @@ impl<T> EvidenceLayer<T> {
     }
 }
 
+/// What was read of a log of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[allow(missing_docs)] // the names say it
+pub struct NodeLog {
+    pub node: String,
+    pub service: String,
+    pub content: LogContent,
+}
+
+/// The lines of a log. They never exclude a symptom: a log begins at some time, its program may not write every failure, and a
+/// part of it may be cut off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LogContent {
+    /// What was read, without credentials.
+    Read {
+        /// The event log or the file.
+        place: String,
+        /// The lines, the oldest first.
+        lines: Vec<String>,
+        /// Whether the log has more lines of this time, which were not read.
+        cut: bool,
+    },
+    /// Nothing was read, for this reason.
+    Unread(String),
+}
+
 /// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -147,10 +186,12 @@ pub struct Evidence {
     pub endpoint_slices: EvidenceLayer<EndpointSlice>,
     /// The Machines of Cluster API in the namespace of the pool.
     pub machines: EvidenceLayer<Value>,
+    /// The logs of these nodes.
+    pub node_logs: EvidenceLayer<NodeLog>,
 }
 
 impl Evidence {
-    /// Nothing but empty parts.
+    /// Nothing but empty parts, and no logs.
     pub fn empty(at: Timestamp, subject: DiagnosisSubject) -> Self {
         Self {
             at,
@@ -163,6 +204,7 @@ impl Evidence {
             leases: EvidenceLayer::default(),
             endpoint_slices: EvidenceLayer::default(),
             machines: EvidenceLayer::default(),
+            node_logs: EvidenceLayer::Unavailable("give --node-logs".to_owned()),
         }
     }
 }
@@ -195,4 +237,5 @@ parts! {
     leases: Lease = Leases,
     endpoint_slices: EndpointSlice = EndpointSlices,
     machines: Value = Machines,
+    node_logs: NodeLog = NodeLogs,
 }

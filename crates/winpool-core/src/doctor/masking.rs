@@ -11,7 +11,7 @@ use super::evidence::EvidencePart;
 /// The maximum length of a text, in characters.
 const MAX_TEXT: usize = 2048;
 /// What replaces a credential.
-const MASK: &str = "***";
+pub(super) const MASK: &str = "***";
 
 /// The fields of each part that are kept, with everything below them. A path through a list is through each of its items. A path
 /// that ends in `{}` keeps that there is a value, without its fields.
@@ -77,6 +77,8 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
             "status.nodeRef.name",
             "status.phase",
         ],
+        // They are no objects.
+        EvidencePart::NodeLogs => &[],
     }
 }
 

@@ -1,6 +1,6 @@
 //! The symptoms that people meet on Windows nodes: what shows each, its cause, what to do, and where that is written.
 //!
-//! Every source was read on 2026-11-26. Texts of events and conditions are those that the sources quote, in lower case.
+//! Every source was read on 2026-11-26. Texts of events, conditions and logs are those that the sources quote, in lower case.
 
 use super::{
     case::{Case, Checked, PodState},
@@ -36,6 +36,10 @@ pub(super) enum Detection {
     Condition { of: &'static str, statuses: &'static [&'static str], texts: &'static [&'static str] },
     /// More than one field of these parts.
     Check { parts: &'static [EvidencePart], check: fn(&Case<'_>) -> Checked },
+    /// A line of a log of one of these services, or the node itself, with this command. Logs never exclude it: see [`LogContent`].
+    ///
+    /// [`LogContent`]: super::LogContent
+    Log { services: &'static [&'static str], texts: &'static [&'static str], command: &'static str },
     /// Only the node itself, with this command.
     OnNode { command: &'static str },
 }
@@ -47,14 +51,15 @@ impl Symptom {
             Detection::Events { .. } | Detection::OtherEvents { .. } => &[EvidencePart::Pods, EvidencePart::Events],
             Detection::Condition { .. } => &[EvidencePart::Nodes],
             Detection::Check { parts, .. } => parts,
+            Detection::Log { .. } => &[EvidencePart::NodeLogs],
             Detection::OnNode { .. } => &[],
         }
     }
 
-    /// The command that shows it, if only the node can.
+    /// The command that shows it on the node, if the API has nothing of it.
     pub fn command(&self) -> Option<&'static str> {
         match self.detection {
-            Detection::OnNode { command } => Some(command),
+            Detection::OnNode { command } | Detection::Log { command, .. } => Some(command),
             _ => None,
         }
     }
@@ -69,6 +74,9 @@ impl Symptom {
                 format!("condition {of} {}{}", statuses.join(", "), texts(parts))
             }
             Detection::Check { parts, .. } => parts.iter().map(|part| part.resource()).collect::<Vec<_>>().join(", "),
+            Detection::Log { services, texts: parts, command } => {
+                format!("log of {}{}, or the node: `{command}`", services.join(", "), texts(parts))
+            }
             Detection::OnNode { command } => format!("the node: `{command}`"),
         }
     }
@@ -101,6 +109,10 @@ const fn check(parts: &'static [EvidencePart], check: fn(&Case<'_>) -> Checked) 
 
 const fn on_node(command: &'static str) -> Detection {
     Detection::OnNode { command }
+}
+
+const fn log(services: &'static [&'static str], texts: &'static [&'static str], command: &'static str) -> Detection {
+    Detection::Log { services, texts, command }
 }
 
 /// The symptoms, those of nodes first.
@@ -516,10 +528,76 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "kube-proxy-network",
             title: "kube-proxy does not find its network",
-            detection: on_node("Get-HnsNetwork | ? Name -ieq \"cbr0\""),
-            cause: "the log of kube-proxy has `Unable to find HNS Network specified by cbr0`: the name of the network or the CNI differs",
+            detection: log(&["kube-proxy"], &["unable to find hns network"], "Get-HnsNetwork | ? Name -ieq \"cbr0\""),
+            cause: "the network of the CNI is missing, or has another name than kube-proxy is configured for",
             remedy: "set KUBE_NETWORK of kube-proxy to the name of the network of the CNI",
             source: "https://github.com/kubernetes/kubernetes/issues/79515",
+        },
+        Symptom {
+            id: "load-balancer-refused",
+            title: "HNS refuses the load balancer of a Service",
+            detection: log(
+                &["kube-proxy"],
+                &["the specified port already exists", "the switch-port was not found"],
+                "hnsdiag list loadbalancers",
+            ),
+            cause: "a port of the Service is reserved on the node, or HNS has no endpoint of a pod that kube-proxy names. Without its \
+                    load balancer the Service does not answer on the node",
+            remedy: "restart kube-proxy on the node. If it recurs, install a newer update of Windows",
+            source: "https://github.com/microsoft/hcsshim/issues/1043",
+        },
+        Symptom {
+            id: "load-balancer-exists",
+            title: "HNS has a load balancer that kube-proxy does not know",
+            detection: log(
+                &["kube-proxy"],
+                &["cannot create a file when that file already exists"],
+                "hnsdiag list loadbalancers",
+            ),
+            cause: "while the host network service restarted, kube-proxy took its load balancers for removed",
+            remedy: "restart kube-proxy on the node, and use a version of kube-proxy with the correction kubernetes/kubernetes#139503",
+            source: "https://github.com/kubernetes/kubernetes/issues/139519",
+        },
+        Symptom {
+            id: "node-pleg-logged",
+            title: "PLEG was not healthy lately, also if the node is Ready now",
+            detection: log(
+                &["kubelet"],
+                checks::PLEG,
+                "Select-String 'PLEG is not healthy' C:\\var\\log\\kubelet\\*.log",
+            ),
+            cause: "the container runtime or the host compute service answers slowly, for instance because of pods whose limits are too low",
+            remedy: "look for pods that began at this time. Reserve memory and CPU for the system (`systemReserved` in the profile), and \
+                     raise limits that are too low",
+            source: "https://github.com/kubernetes/kubernetes/issues/93945",
+        },
+        Symptom {
+            id: "host-compute-slow",
+            title: "The host compute service answers slowly",
+            detection: log(
+                &["kubelet", "containerd"],
+                &["failed to reserve sandbox name", "syscall did not complete within operation timeout"],
+                "Select-String 'failed to reserve sandbox name' C:\\var\\log\\kubelet\\*.log",
+            ),
+            cause: "sandboxes take longer to create than the kubelet waits, so that it tries again while the first attempt goes on",
+            remedy: "start fewer pods at once. If the attempts do not end, drain the node and restart it",
+            source: "https://github.com/kubernetes/kubernetes/issues/107561",
+        },
+        Symptom {
+            id: "service-exits",
+            title: "nssm starts kubelet, containerd or kube-proxy again",
+            detection: log(
+                &["nssm"],
+                &[
+                    "for service kubelet exited with return code",
+                    "for service containerd exited with return code",
+                    "for service kube-proxy exited with return code",
+                ],
+                "Get-WinEvent -FilterHashtable @{LogName='Application'; ProviderName='nssm'}",
+            ),
+            cause: "the program of the service ends, for instance because of a wrong option; the end of its own log says why",
+            remedy: "look at the end of the log of the service, and correct its options or configuration",
+            source: "https://github.com/puppetlabs/nssm/blob/a1c32603645df5c4b0b0a13b89a51db06340c1b2/messages.mc",
         },
         Symptom {
             id: "log-rotation",

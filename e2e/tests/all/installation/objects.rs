@@ -51,11 +51,12 @@ fn chart_kustomization_and_file_have_the_same_objects() {
 }
 
 /// The folders of `config/` that are applied in addition, and the values of the chart for the same objects.
-const OPTIONS: [(&str, &[&str]); 10] = [
+const OPTIONS: [(&str, &[&str]); 11] = [
     ("config/agent", &["agent.enabled=true"]),
     ("config/cluster-api", &["clusterAPI.enabled=true"]),
     ("config/disruption-budget", &["podDisruptionBudget.enabled=true"]),
     ("config/doctor", &["doctor.enabled=true"]),
+    ("config/doctor/node-logs", &["doctor.nodeLogs=true"]),
     ("config/grafana", &["grafana.enabled=true"]),
     ("config/network-policy", &["networkPolicy.enabled=true"]),
     ("config/policies", &["policies.validating=true"]),
