@@ -1,8 +1,17 @@
 //! `winpool doctor` on a real API server: a sandbox that is not created, and users with fewer permissions.
 
+mod logs;
+
 use std::{fs, path::PathBuf};
 
-use e2e::{control_plane::User, install, kubelet::Refusal, operator::winpool, wait::until};
+use e2e::{
+    cluster::Cluster,
+    control_plane::{ControlPlane, User},
+    install,
+    kubelet::Refusal,
+    operator::winpool,
+    wait::until,
+};
 use k8s_openapi::api::{
     core::v1::{Event, Pod},
     rbac::v1::ClusterRole,
@@ -20,9 +29,9 @@ const TEXT: &str = "Failed to create pod sandbox: networkPlugin cni failed to se
 const FOUND: &str = "flannel-subnet-env";
 
 /// The exit status of the command, and what it printed as JSON.
-fn doctor(fixture: &WorkloadFixture, arguments: &[&str]) -> (i32, Value) {
+fn doctor(control_plane: &ControlPlane, arguments: &[&str]) -> (i32, Value) {
     let all = [&["doctor"], arguments, &["-o", "json"]].concat();
-    let output = winpool(&fixture.control_plane, User::OtherA, &all).unwrap();
+    let output = winpool(control_plane, User::OtherA, &all).unwrap();
     let printed = serde_json::from_slice(&output.stdout);
     let printed = printed.unwrap_or_else(|_| panic!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code().unwrap(), printed)
@@ -34,18 +43,18 @@ fn ids(list: &Value) -> Vec<&str> {
 }
 
 /// A kubeconfig of a new ServiceAccount with this ClusterRole.
-async fn user(fixture: &WorkloadFixture, name: &str, role: &str) -> PathBuf {
+async fn user(cluster: &Cluster, name: &str, role: &str) -> PathBuf {
     let account = format!("--serviceaccount=default:{name}");
     let role = format!("--clusterrole={role}");
-    fixture.kubectl(&["create", "serviceaccount", name]).unwrap();
-    fixture.kubectl(&["create", "clusterrolebinding", name, &role, &account]).unwrap();
+    cluster.kubectl(&["create", "serviceaccount", name]).unwrap();
+    cluster.kubectl(&["create", "clusterrolebinding", name, &role, &account]).unwrap();
     let leases = ["-n", "kube-node-lease", "create", "rolebinding", name, "--role=winpool-doctor", &account];
-    fixture.kubectl(&leases).unwrap();
-    let token = fixture.token("default", name).await.unwrap();
-    let admin = fs::read_to_string(fixture.control_plane.kubeconfig(User::OtherA)).unwrap();
+    cluster.kubectl(&leases).unwrap();
+    let token = cluster.token("default", name).await.unwrap();
+    let admin = fs::read_to_string(cluster.control_plane.kubeconfig(User::OtherA)).unwrap();
     let mut config: Value = serde_json::from_str(&admin).or_else(|_| serde_saphyr::from_str(&admin)).unwrap();
     config["users"][0]["user"] = json!({ "token": token });
-    let file = fixture.control_plane.directory().join(format!("{name}.kubeconfig"));
+    let file = cluster.control_plane.directory().join(format!("{name}.kubeconfig"));
     fs::write(&file, config.to_string()).unwrap();
     file
 }
@@ -68,7 +77,7 @@ async fn a_sandbox_that_is_not_created_is_found_for_pod_node_and_pool_by_those_w
     let node = format!("node/{NAME}-1");
     let subjects: [&[&str]; 3] = [&["pod/stuck", "-n", NAME], &[&node], &["pool/doctor"]];
     for subject in subjects.iter().skip(1) {
-        let (_, healthy) = doctor(&fixture, subject);
+        let (_, healthy) = doctor(&fixture.control_plane, subject);
         assert!(ids(&healthy["excluded"]).contains(&FOUND), "{healthy:#}");
     }
 
@@ -79,7 +88,7 @@ async fn a_sandbox_that_is_not_created_is_found_for_pod_node_and_pool_by_those_w
         |events: &Vec<Event>| events.iter().any(|event| event.reason.as_deref() == Some("FailedCreatePodSandBox"));
     until("the sandbox is refused", SOON, events, is_told).await.unwrap();
     for subject in subjects {
-        let (status, diagnosis) = doctor(&fixture, subject);
+        let (status, diagnosis) = doctor(&fixture.control_plane, subject);
         assert_eq!(status, 1);
         let found = diagnosis["found"].as_array().unwrap().iter().find(|found| found["id"] == FOUND).unwrap();
         let expected = json!({ "object": "Pod doctor/stuck", "place": "event FailedCreatePodSandBox",
@@ -91,12 +100,14 @@ async fn a_sandbox_that_is_not_created_is_found_for_pod_node_and_pool_by_those_w
     create_role_without_events(&fixture).await;
     let whole = user(&fixture, "on-call", "winpool-doctor").await;
     let without = user(&fixture, "without-events", "doctor-without-events").await;
-    let (status, diagnosis) = doctor(&fixture, &["pod/stuck", "-n", NAME, "--kubeconfig", whole.to_str().unwrap()]);
+    let (status, diagnosis) =
+        doctor(&fixture.control_plane, &["pod/stuck", "-n", NAME, "--kubeconfig", whole.to_str().unwrap()]);
     assert_eq!((status, ids(&diagnosis["found"]).contains(&FOUND)), (1, true));
     let unread = |found: &&Value| found["because"].as_str().unwrap().contains("permission");
     assert_eq!(diagnosis["notDeterminable"].as_array().unwrap().iter().find(unread), None, "the role is complete");
 
-    let (_, diagnosis) = doctor(&fixture, &["pod/stuck", "-n", NAME, "--kubeconfig", without.to_str().unwrap()]);
+    let (_, diagnosis) =
+        doctor(&fixture.control_plane, &["pod/stuck", "-n", NAME, "--kubeconfig", without.to_str().unwrap()]);
     assert!(!ids(&diagnosis["found"]).contains(&FOUND) && !ids(&diagnosis["excluded"]).contains(&FOUND));
     let found = diagnosis["notDeterminable"].as_array().unwrap().iter().find(|found| found["id"] == FOUND).unwrap();
     let because = "events are not read: the permission to list events is missing, which the role winpool-doctor in config/doctor has";
@@ -107,8 +118,8 @@ async fn a_sandbox_that_is_not_created_is_found_for_pod_node_and_pool_by_those_w
 
 fn bundles_have_the_same_diagnosis(fixture: &WorkloadFixture) {
     let bundle = fixture.control_plane.directory().join("bundle");
-    let (_, online) = doctor(fixture, &["pool/doctor", "--bundle", bundle.to_str().unwrap()]);
-    let (status, offline) = doctor(fixture, &["--from", bundle.to_str().unwrap()]);
+    let (_, online) = doctor(&fixture.control_plane, &["pool/doctor", "--bundle", bundle.to_str().unwrap()]);
+    let (status, offline) = doctor(&fixture.control_plane, &["--from", bundle.to_str().unwrap()]);
     assert_eq!((status, &offline), (1, &online));
     for file in fs::read_dir(&bundle).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
