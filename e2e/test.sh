@@ -64,8 +64,8 @@ build_windows() {
 
 # The programs of the workspace are built together with the tests, so that every crate is built once; clippy reads the same build.
 tests() {
-  # Four more tests run while two wait for a condition.
-  RUST_TEST_THREADS=${RUST_TEST_THREADS:-6} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
+  # Six more tests run while two wait for a condition.
+  RUST_TEST_THREADS=${RUST_TEST_THREADS:-8} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
     RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
     "$cargo" test --workspace --no-fail-fast "$@"
 }
