@@ -191,12 +191,8 @@ fn node_names(evidence: &Evidence) -> Vec<String> {
 
 /// The names of nodes, of those that are not ready first.
 fn by_readiness(nodes: &[Node]) -> Vec<String> {
-    let is_ready = |node: &Node| {
-        let mut conditions = node.status.iter().flat_map(|status| &status.conditions).flatten();
-        conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-    };
-    let mut names: Vec<_> =
-        nodes.iter().filter_map(|node| Some((is_ready(node), node.metadata.name.clone()?))).collect();
+    let nodes = nodes.iter().cloned().map(WindowsNode::from);
+    let mut names: Vec<_> = nodes.map(|node| (node.ready, node.name)).collect();
     names.sort();
     names.into_iter().map(|(_, name)| name).collect()
 }
