@@ -70,14 +70,6 @@ tests() {
     "$cargo" test --workspace --no-fail-fast "$@"
 }
 
-# Of the crates that hold the rules and their types; for the others rustdoc needs all dependencies once more: `make lint`.
-# It begins with rustfmt, so that cargo has found the tests when rustdoc locks the build.
-documentation() {
-  "$cargo" fmt --all --check
-  RUSTDOCFLAGS="-D warnings" nice -n 19 \
-    "$cargo" doc --quiet --package winpool-api --package winpool-core --package winpool-log --no-deps --document-private-items
-}
-
 step "servers" servers
 step "upstream's checks" upstream
 if [[ ${1:-} == --long ]]; then
@@ -88,13 +80,8 @@ if [[ ${1:-} == --long ]]; then
   step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale leadership:: windows_end_to_end::failures windows_end_to_end::rounds
   exit
 fi
+step "rustfmt" "$cargo" fmt --all --check
 step "build, with clippy" tests --no-run
 step "build for Windows" build_windows
-echo "== test, with rustfmt and rustdoc beside it"
-step "rustfmt and rustdoc" documentation &
-documented=$!
-trap 'kill "$documented" 2>/dev/null || true' EXIT
-failed=0
-tests -- "${skip[@]}" || failed=$?
-wait "$documented" || fail "rustfmt or rustdoc failed: see above"
-exit "$failed"
+echo "== test"
+tests -- "${skip[@]}"
