@@ -12,7 +12,7 @@ use winpool_api::RollbackReason;
 use super::{change_plan::ChangePlan, host::Host};
 
 /// The file of the journal. An administrator of the node reads it, `winpool-agent restore` undoes its change.
-pub const JOURNAL: &str = r"C:\ProgramData\winpool\journal.json";
+pub const JOURNAL: &str = r"C:\Program Files\winpool\journal.json";
 
 /// The number of rejected configurations that are kept; the oldest is dropped.
 const REJECTIONS: usize = 16;

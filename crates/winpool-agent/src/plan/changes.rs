@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The file with what the agent has changed. It is part of each plan, so that a rollback restores it too.
-pub const RECORD: &str = r"C:\ProgramData\winpool\delivered.json";
+pub const RECORD: &str = r"C:\Program Files\winpool\delivered.json";
 
 /// The changes of a plan.
 pub(super) struct Changes<'a> {

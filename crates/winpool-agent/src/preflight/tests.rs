@@ -37,11 +37,11 @@ fn good(node: FakeHost) -> FakeHost {
     with_outputs(node, output(1, "", GOOD), output(0, "version = 3\n", ""))
 }
 
-const ISOLATED: &str = r"--root-dir=C:\ProgramData\winpool\preflight\root --cert-dir=C:\ProgramData\winpool\preflight\pki --container-runtime-endpoint=npipe:////./pipe/winpool-none";
+const ISOLATED: &str = r"--root-dir=C:\Program Files\winpool\preflight\root --cert-dir=C:\Program Files\winpool\preflight\pki --container-runtime-endpoint=npipe:////./pipe/winpool-none";
 
 #[test]
 fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones() {
-    let directory = r"C:\ProgramData\winpool\preflight";
+    let directory = r"C:\Program Files\winpool\preflight";
     let remove = format!(r"C:\Windows\System32\cmd.exe /d /c rmdir /s /q {directory}");
     let containerd = |program: &str| format!(r"{program} --config {directory}\config.toml config dump");
     let table = [
@@ -128,11 +128,11 @@ fn the_checked_files_are_those_of_the_plan_with_all_others_that_the_programs_rea
     node.put(r"C:\Program Files\containerd\conf.d\50-winpool.toml", b"version = 3\n".to_vec());
     checked(&node, &[KUBELET, CONTAINERD]).unwrap();
     let written = &node.0.borrow().written;
-    let imports = r"imports = ['C:\Program Files\containerd\conf.d\10-site.toml', 'C:\ProgramData\winpool\preflight\50-winpool.toml']";
-    let main = &written[r"C:\ProgramData\winpool\preflight\config.toml"];
+    let imports = r"imports = ['C:\Program Files\containerd\conf.d\10-site.toml', 'C:\Program Files\winpool\preflight\50-winpool.toml']";
+    let main = &written[r"C:\Program Files\winpool\preflight\config.toml"];
     assert!(main.contains(imports), "{main}");
-    assert_eq!(written[r"C:\ProgramData\winpool\preflight\50-winpool.toml"], CONTAINERD.1);
-    let kubelet = &written[r"C:\ProgramData\winpool\preflight\kubelet.yaml"];
+    assert_eq!(written[r"C:\Program Files\winpool\preflight\50-winpool.toml"], CONTAINERD.1);
+    let kubelet = &written[r"C:\Program Files\winpool\preflight\kubelet.yaml"];
     assert!(kubelet.ends_with("maxPods: 110\n"), "{kubelet}");
     // The kubelet resolves it relative to the directory of its file.
     assert!(kubelet.contains(r#"clientCAFile: "C:\\var\\lib\\kubelet\\etc\\kubernetes\\pki\\ca.crt""#), "{kubelet}");

@@ -26,10 +26,11 @@ use winpool_core::text::with_sources;
 use super::{Action, Failure, LimitArgs, RestoreArgs, RunArgs, log};
 
 /// Held by the process that changes the node: the agent, or the restore after a reboot.
-const LOCK: &str = r"C:\ProgramData\winpool\lock";
+const LOCK: &str = r"C:\Program Files\winpool\lock";
 
-/// What the agent has created: its state, and its copy for restores after a reboot.
-const DIRECTORIES: [&str; 2] = [r"C:\ProgramData\winpool", r"C:\Program Files\winpool"];
+/// What the agent has created: its state, and its copy for restores after a reboot. Only administrators can write below
+/// `C:\Program Files`, while every user can create files below `C:\ProgramData`.
+const DIRECTORY: &str = r"C:\Program Files\winpool";
 /// The kubelet's default address on its own node.
 const KUBELET: &str = "https://127.0.0.1:10250";
 
@@ -100,13 +101,10 @@ fn uninstall(limits: Limits) -> io::Result<()> {
     let lock = lock_by_hand()?;
     uninstall::uninstall(&Windows, limits)?;
     drop(lock);
-    for directory in DIRECTORIES {
-        match fs::remove_dir_all(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    match fs::remove_dir_all(DIRECTORY) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Waits for the lock: the agent for another one that ends, the restore after a reboot for an agent that has just started.
