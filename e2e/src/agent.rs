@@ -23,7 +23,7 @@ use tokio::{
 };
 use winpool_agent::{
     cycle::Limits,
-    host::{Host, ProgramOutput, ServiceDefinition, ServiceState},
+    host::{Host, ProgramOutput, RuntimeError, SandboxKind, ServiceDefinition, ServiceState},
     run::{self, AgentOptions},
     worker::CHECK_INTERVAL,
 };
@@ -68,6 +68,8 @@ struct State {
     services: BTreeMap<String, Service>,
     /// What the kubelet does when its configuration file contains this text.
     flaw: Option<(String, Flaw)>,
+    /// The registry whose images the machine cannot pull.
+    denied: Option<String>,
     pids: u32,
     /// How often the kubelet was started.
     starts: u32,
@@ -122,6 +124,7 @@ impl Machine {
                 service(KUBELET, kubelet, &[CONTAINERD], 2),
             ]),
             flaw: None,
+            denied: None,
             pids: 2,
             starts: 0,
             restore_service: false,
@@ -140,6 +143,13 @@ impl Machine {
     #[must_use]
     pub fn hangs_with(self, text: &str) -> Self {
         self.state().flaw = Some((text.to_owned(), Flaw::Hangs));
+        self
+    }
+
+    /// Makes the machine pull no image of this registry.
+    #[must_use]
+    pub fn cannot_pull_from(self, registry: &str) -> Self {
+        self.state().denied = Some(registry.to_owned());
         self
     }
 
@@ -352,6 +362,17 @@ impl Host for Machine {
 
     fn http_status(&self, _: u16, _: &str) -> io::Result<u16> {
         if self.kubelet_runs() { Ok(200) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
+    }
+
+    fn ensure_image(&self, _: &str, image: &str, _: Duration) -> Result<(), RuntimeError> {
+        match Machine::state(self).denied.as_ref().filter(|registry| image.starts_with(*registry)) {
+            Some(registry) => Err(RuntimeError::Failed(format!("{registry}: 401 Unauthorized"))),
+            None => Ok(()),
+        }
+    }
+
+    fn try_sandbox(&self, _: &str, _: SandboxKind, _: Duration) -> Result<(), RuntimeError> {
+        Ok(())
     }
 
     fn set_restore_service(&self, installed: bool) -> io::Result<()> {

@@ -18,7 +18,7 @@ fn rendered(version: &str, pause_image: &str, cni: Cni) -> String {
     let registry_mirrors = vec![mirror("docker.io", &["https://mirror.example"])];
     let settings = ContainerdSettings { registry_mirrors, cni, ..ContainerdSettings::default() };
     let (version, extra) = (version.parse().unwrap(), toml::Table::new());
-    let input = ContainerdInput { version, pause_image, settings: &settings, extra: &extra };
+    let input = ContainerdInput { version, pause_image: Some(pause_image), settings: &settings, extra: &extra };
     let text = |scope| toml(&input, scope).unwrap();
     format!("--- layer\n{}--- whole\n{}", text(Scope::Layer), text(Scope::Whole))
 }

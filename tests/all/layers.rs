@@ -130,6 +130,7 @@ const RULES: &[Rule] = &[
             "agent::windows",
             "agent::windows_service",
             "agent::loopback",
+            "agent::runtime",
             "agent::credentials",
         ],
         forbidden: &[

@@ -50,6 +50,17 @@ pub struct HealthEndpoint {
     pub path: String,
 }
 
+/// What a change of containerd means for the pods that are started after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuntimeCheck {
+    /// The named pipe of containerd, such as `\\.\pipe\containerd-containerd`.
+    pub pipe: String,
+    /// The pause image of the configuration, if it has one.
+    pub pause_image: Option<String>,
+    /// Whether the change can make an image available: it changes mirrors, the settings of registries, or the proxy.
+    pub changes_pulls: bool,
+}
+
 /// All changes that a configuration makes on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePlan {
@@ -60,6 +71,9 @@ pub struct ChangePlan {
     /// The values that the kubelet uses after the change.
     #[serde(default)]
     pub kubelet: Map<String, Value>,
+    /// How containerd is verified; `None` if it is not restarted.
+    #[serde(default)]
+    pub runtime: Option<RuntimeCheck>,
     /// The services to restart, dependencies first: they are started in this order, and stopped in the reverse order.
     pub restarts: Vec<Restart>,
 }
@@ -91,5 +105,7 @@ named_enum! {
         Unreadable,
         /// The kubelet or containerd of the node rejects the configuration.
         PreflightFailed,
+        /// containerd cannot pull the pause image of the configuration, without which no pod starts.
+        PauseImageNotPulled,
     }
 }

@@ -11,13 +11,16 @@ use winpool_api::RollbackReason;
 
 use super::{
     change_plan::{ChangePlan, Restart},
-    host::{Host, ServiceState},
+    host::{Host, SandboxKind, ServiceState},
     in_use::unused_values,
     journal::{ChangeStage, ConfigId, CurrentChange, Direction, Journal, RollbackCause},
 };
 
 /// The interval between two observations of a service.
 const POLL: Duration = Duration::from_millis(250);
+
+/// How long containerd may take to start a sandbox, for which it may have to pull the pause image.
+const SANDBOX_LIMIT: Duration = Duration::from_secs(120);
 
 /// What the API server knows of the node.
 pub trait Cluster {
@@ -135,10 +138,18 @@ impl<'a> Cycle<'a> {
         let mut journal = self.journal.clone();
         if plan.files.is_empty() && plan.services.is_empty() {
             journal.commit(id);
+            journal.unobserved = None;
             return self.save(journal);
         }
         let pods = cluster.pods()?.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
-        journal.change = Some(CurrentChange::new(id, plan, pods.map(|(uid, _)| uid).collect()));
+        let mut change = CurrentChange::new(id, plan, pods.map(|(uid, _)| uid).collect());
+        if let Some(runtime) = &change.plan.runtime {
+            match startable_sandbox(self.host, &runtime.pipe) {
+                Ok(kind) => change.sandbox = Some(kind),
+                Err(why) => change.unobserved = Some(why),
+            }
+        }
+        journal.change = Some(change);
         self.host.set_restore_service(true)?;
         self.save(journal)
     }
@@ -329,6 +340,7 @@ impl<'a> Cycle<'a> {
         if confirmed == Some(change.id.digest.as_str()) {
             let mut journal = self.journal.clone();
             journal.commit(change.id);
+            journal.unobserved = change.unobserved;
             self.host.set_restore_service(false)?;
             return self.save(journal).map(|()| NextStep::Idle);
         }
@@ -377,6 +389,7 @@ impl<'a> Cycle<'a> {
         lease_problem(cluster, since)
             .or_else(|| pod_problem(cluster, change))
             .or_else(|| kubelet_problem(cluster, change))
+            .or_else(|| sandbox_problem(self.host, change))
     }
 
     /// The processes of the restarted services, if all are healthy.
@@ -455,6 +468,28 @@ fn kubelet_problem(cluster: &dyn Cluster, change: &CurrentChange) -> Option<Roll
     let message =
         format!("the kubelet does not use the configuration: {list}. Remove the flag or the file that overrides it");
     (!unused.is_empty()).then_some(RollbackCause { reason: RollbackReason::ConfigNotUsed, message })
+}
+
+/// The kind of sandbox that containerd can start, the one that proves most; or why it starts none.
+fn startable_sandbox(host: &dyn Host, pipe: &str) -> Result<SandboxKind, String> {
+    let mut failures = Vec::new();
+    for kind in SandboxKind::ALL {
+        match host.try_sandbox(pipe, kind, SANDBOX_LIMIT) {
+            Ok(()) => return Ok(kind),
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    failures.dedup();
+    Err(format!("a new pod was not observed, because none could be started before the change: {}", failures.join("; ")))
+}
+
+/// A containerd that could start a sandbox before the change has to start one after it. It can fail for a moment, while the
+/// network of the node is set up again.
+fn sandbox_problem(host: &dyn Host, change: &CurrentChange) -> Option<RollbackCause> {
+    let (kind, runtime) = (change.sandbox?, change.plan.runtime.as_ref()?);
+    let error = host.try_sandbox(&runtime.pipe, kind, SANDBOX_LIMIT).err()?;
+    let message = format!("containerd started a new pod before the change, and starts none after it: {error}");
+    Some(RollbackCause { reason: RollbackReason::SandboxFailed, message })
 }
 
 /// Whether waiting cannot help.

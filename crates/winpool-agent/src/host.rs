@@ -46,7 +46,32 @@ pub struct ProgramOutput {
     pub stderr: Vec<u8>,
 }
 
-/// Files, services, programs, loopback HTTP and the clock of a Windows node.
+/// Why the container runtime did not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuntimeError {
+    /// It cannot be reached at its address.
+    #[error("the container runtime does not answer at {address}: {why}")]
+    Unreachable { address: String, why: String },
+    /// It answers that it failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A sandbox that a runtime can start without the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SandboxKind {
+    /// One with a network of its own. The plugins of some networks ask the API server for the pod, and fail without it.
+    Network,
+    /// That of a HostProcess pod, which has the network of the node.
+    HostProcess,
+}
+
+impl SandboxKind {
+    /// All kinds, the one that proves most first.
+    pub const ALL: [Self; 2] = [Self::Network, Self::HostProcess];
+}
+
+/// Files, services, programs, loopback HTTP, the container runtime and the clock of a Windows node.
 ///
 /// Paths are absolute paths of the host, such as `C:\k\config.yaml`, not of a container. All functions block.
 pub trait Host {
@@ -141,6 +166,18 @@ pub trait Host {
     /// # Errors
     /// When there is no answer within one second.
     fn http_status(&self, port: u16, path: &str) -> io::Result<u16>;
+
+    /// Makes the container runtime at a named pipe pull an image, unless it has it.
+    ///
+    /// # Errors
+    /// When the runtime does not answer, or cannot pull the image within the limit.
+    fn ensure_image(&self, pipe: &str, image: &str, limit: Duration) -> Result<(), RuntimeError>;
+
+    /// Makes the container runtime at a named pipe start the sandbox of a pod, and removes it.
+    ///
+    /// # Errors
+    /// When the runtime does not answer, or cannot start the sandbox within the limit.
+    fn try_sandbox(&self, pipe: &str, kind: SandboxKind, limit: Duration) -> Result<(), RuntimeError>;
 
     /// Installs or removes the service that restores the last good configuration when Windows starts.
     ///

@@ -9,7 +9,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use winpool_api::RollbackReason;
 
-use super::{change_plan::ChangePlan, host::Host};
+use super::{
+    change_plan::ChangePlan,
+    host::{Host, SandboxKind},
+};
 
 /// The file of the journal. An administrator of the node reads it, `winpool-agent restore` undoes its change.
 pub const JOURNAL: &str = r"C:\Program Files\winpool\journal.json";
@@ -24,6 +27,9 @@ pub struct Journal {
     pub applied: Option<ConfigId>,
     /// The change in progress.
     pub change: Option<CurrentChange>,
+    /// What was not verified of the applied configuration, and why.
+    #[serde(default)]
+    pub unobserved: Option<String>,
     /// When services were last restarted, by the clock of the node.
     #[serde(default)]
     pub restarted: Option<Timestamp>,
@@ -96,6 +102,12 @@ pub struct CurrentChange {
     pub plan: ChangePlan,
     /// The uids of the pods that ran before the change.
     pub pods: Vec<String>,
+    /// The sandbox that containerd could start before the change, and has to start after it.
+    #[serde(default)]
+    pub sandbox: Option<SandboxKind>,
+    /// Why no sandbox is started, although containerd is restarted.
+    #[serde(default)]
+    pub unobserved: Option<String>,
 }
 
 impl Journal {
@@ -143,7 +155,8 @@ impl Journal {
 impl CurrentChange {
     /// A change that applies a plan.
     pub fn new(id: ConfigId, plan: ChangePlan, pods: Vec<String>) -> Self {
-        Self { id, direction: Direction::Apply, stage: ChangeStage::Write, plan, pods }
+        let (direction, stage) = (Direction::Apply, ChangeStage::Write);
+        Self { id, direction, stage, plan, pods, sandbox: None, unobserved: None }
     }
 
     /// Begins to undo the change. The first failure is kept.

@@ -4,7 +4,7 @@
 //! WindowsNodeConfig --watch--> run --> worker --> plan (layout + merge) --> preflight --> cycle --> Host
 //!                                        `-- report --> status            journal (durable) --'
 //! ```
-//! Everything but [`run`], [`credentials`] and `windows` is a function of the [`host::Host`] trait, and is tested with a
+//! Everything but [`run`], [`runtime`], [`credentials`] and `windows` is a function of the [`host::Host`] trait, and is tested with a
 //! simulated host.
 
 pub mod change_plan;
@@ -24,6 +24,7 @@ pub mod preflight;
 mod refuse;
 pub mod report;
 pub mod run;
+pub mod runtime;
 #[cfg(test)]
 mod tests;
 pub mod uninstall;

@@ -29,6 +29,9 @@ use super::{
     refuse::{refuse, unreadable},
 };
 
+/// The end of the path of a file with the mirrors of a registry.
+const HOSTS_FILE: &str = r"\hosts.toml";
+
 /// Computes the changes for the content of a ConfigMap. Nothing differs for a node that already has the configuration.
 /// What an earlier configuration changed and this one does not gets its former value again, so that the empty
 /// configuration restores the node.
@@ -40,7 +43,7 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     let configuration = allowed::check(config)?;
     let services = host.services().map_err(|error| unreadable("the services of the node", error))?;
     let mut changes = Changes::new(host, services)?;
-    containerd::plan(&mut changes, &layout, &configuration)?;
+    let mut runtime = containerd::plan(&mut changes, &layout, &configuration)?;
     kubelet::plan(&mut changes, &layout, &configuration)?;
     if let Some(layer) = &configuration.kube_proxy {
         kube_proxy(&mut changes, &layout, layer)?;
@@ -48,8 +51,17 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     set_environment(&mut changes, &layout, &configuration.environment);
     changes.restore_others()?;
     let restarts = restarts::restarts(&changes, &layout)?;
+    let restarts_containerd = changes.components.contains(&Component::Containerd);
+    let plan = changes.finish(restarts)?;
+    runtime.changes_pulls |= changes_pulls(&plan);
     let kubelet = configuration.kubelet.map(|layer| layer.settings).unwrap_or_default();
-    Ok((layout, ChangePlan { kubelet, ..changes.finish(restarts)? }))
+    Ok((layout, ChangePlan { kubelet, runtime: restarts_containerd.then_some(runtime), ..plan }))
+}
+
+/// Whether containerd pulls images otherwise: through other mirrors, or through another proxy.
+fn changes_pulls(plan: &ChangePlan) -> bool {
+    plan.files.iter().any(|edit| edit.path.ends_with(HOSTS_FILE))
+        || plan.services.iter().any(|edit| edit.before.environment != edit.after.environment)
 }
 
 /// The files and services of a node that differ from a configuration that was applied to it.

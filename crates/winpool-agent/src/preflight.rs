@@ -5,10 +5,14 @@
 //!   configuration, and ends because it has no API client. The exit code is an error in any case, so its messages
 //!   decide. With the real endpoint of the runtime it would remove the node's pods.
 //!
+//! - The container runtime pulls the pause image of the configuration.
+//!
 //! All files are below [`DIRECTORY`], which is removed afterwards.
 
 mod candidate;
 mod messages;
+
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -18,11 +22,14 @@ use self::{
     messages::{Outcome, classify, last_lines},
 };
 use super::{
-    change_plan::{ChangePlan, Refusal, RefusalReason},
-    host::{Host, ProgramOutput},
+    change_plan::{ChangePlan, Refusal, RefusalReason, RuntimeCheck},
+    host::{Host, ProgramOutput, RuntimeError},
     layout::Layout,
     refuse::{read, refuse},
 };
+
+/// How long the pull of the pause image may take. What was transferred until then is kept, and the configuration is checked again.
+const PULL_LIMIT: Duration = Duration::from_secs(300);
 
 /// Lets containerd and the kubelet of the node check the files that a plan changes. Programs whose configuration does
 /// not change are not run.
@@ -44,9 +51,27 @@ fn check(candidate: &mut Candidate) -> Result<(), Refusal> {
     if let Some(arguments) = candidate.containerd()? {
         containerd(candidate, &arguments)?;
     }
-    match candidate.kubelet()? {
-        Some(arguments) => kubelet(candidate, &arguments),
-        None => Ok(()),
+    if let Some(arguments) = candidate.kubelet()? {
+        kubelet(candidate, &arguments)?;
+    }
+    pause_image(candidate.host, candidate.plan)
+}
+
+/// containerd pulls the pause image with the first pod that needs it, and without it starts none. It is pulled here unless the
+/// change itself may make it available: then the sandbox after the restart shows it.
+fn pause_image(host: &dyn Host, plan: &ChangePlan) -> Result<(), Refusal> {
+    let Some(RuntimeCheck { pipe, pause_image: Some(image), changes_pulls }) = &plan.runtime else { return Ok(()) };
+    match host.ensure_image(pipe, image, PULL_LIMIT) {
+        Err(RuntimeError::Failed(why)) if !changes_pulls => Err(refuse(
+            RefusalReason::PauseImageNotPulled,
+            format!("containerd cannot pull the pause image {image}, and no pod would start: {why}"),
+            "Make the image available to the nodes, or set spec.pauseImage of the profile, with source: Node to keep the node's own",
+        )),
+        Err(error) => {
+            tracing::warn!(image, %error, "the pause image is not pulled before the change");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
     }
 }
 

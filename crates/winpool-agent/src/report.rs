@@ -76,6 +76,7 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> (Nod
     }
     if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
         return match observed.changed.as_slice() {
+            [] if error.is_empty() => (NodeConfigPhase::Applied, "", journal.unobserved.clone().unwrap_or_default()),
             [] => (NodeConfigPhase::Applied, "", error),
             changed => (NodeConfigPhase::Applied, CHANGED_ON_NODE, changed_on_node(changed)),
         };
@@ -152,6 +153,7 @@ mod tests {
         };
         let since = Timestamp::UNIX_EPOCH;
         let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
+        let unobserved = Journal { unobserved: Some("a new pod was not observed".into()), ..applied.clone() };
         let rejected =
             Journal { rejected: vec![PastRejection { id: id("b", 1), failure: failure() }], ..Journal::default() };
         for (journal, desired, expected) in [
@@ -167,6 +169,7 @@ mod tests {
             ),
             (change(ChangeStage::Write, true), id("c", 1), "Pending  web-b is rolled back first web-a"),
             (applied.clone(), id("b", 1), "Applied   web-b"),
+            (unobserved, id("b", 1), "Applied  a new pod was not observed web-b"),
             (applied, id("c", 1), "Pending   web-b"),
             (rejected.clone(), id("b", 1), "RolledBack NotHealthy kubelet does not run "),
             (rejected, id("b", 2), "Pending   "),

@@ -3,6 +3,7 @@
 //! Everything is done from within a HostProcess container or a service, which run as LocalSystem in the file system of the
 //! host.
 
+mod container_runtime;
 mod files;
 mod programs;
 mod services;
@@ -13,7 +14,7 @@ use jiff::Timestamp;
 use windows_registry::LOCAL_MACHINE;
 
 use super::{
-    host::{Host, ProgramOutput, ServiceDefinition, ServiceState},
+    host::{Host, ProgramOutput, RuntimeError, SandboxKind, ServiceDefinition, ServiceState},
     loopback,
 };
 
@@ -80,6 +81,14 @@ impl Host for Windows {
 
     fn http_status(&self, port: u16, path: &str) -> io::Result<u16> {
         loopback::http_status(port, path)
+    }
+
+    fn ensure_image(&self, pipe: &str, image: &str, limit: Duration) -> Result<(), RuntimeError> {
+        container_runtime::call(pipe, async |client| client.ensure_image(image, limit).await)
+    }
+
+    fn try_sandbox(&self, pipe: &str, kind: SandboxKind, limit: Duration) -> Result<(), RuntimeError> {
+        container_runtime::call(pipe, async |client| client.try_sandbox(kind, limit).await)
     }
 
     fn hardware_config(&self) -> Option<String> {

@@ -231,9 +231,12 @@ impl KubeletLogging {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("self.source == 'Custom' ? has(self.repository) && self.repository != '' : !has(self.repository) || self.repository == ''")
     .message("the repository is required with source Custom and not allowed with other sources: set both source: Custom and repository"))]
+#[x_kube(validation = Rule::new("self.source != 'Node' || !has(self.tag) || self.tag == ''")
+    .message("the tag is not allowed with source Node: remove the tag, or set another source"))]
 #[serde(rename_all = "camelCase")]
 pub struct PauseImageSettings {
-    /// Microsoft (signed for Windows, from mcr.microsoft.com), Upstream (registry.k8s.io) or Custom.
+    /// Microsoft (signed for Windows, from mcr.microsoft.com), Upstream (registry.k8s.io), Custom, or Node, which leaves the pause image
+    /// of the node's own configuration.
     #[serde(default)]
     pub source: PauseImageSource,
     /// The repository with source Custom, such as registry.example/kubernetes/pause.
@@ -255,6 +258,7 @@ pub enum PauseImageSource {
     Microsoft,
     Upstream,
     Custom,
+    Node,
 }
 
 /// Settings of containerd. A setting that is not set here keeps its value from the node's own configuration.

@@ -18,6 +18,8 @@ named_enum! {
         LeaseNotRenewed,
         /// Pods that ran before the change failed after it.
         PodsFailed,
+        /// containerd could start a new pod before the change, and not after it.
+        SandboxFailed,
         /// The kubelet runs with other values, for instance because a flag overrides them.
         ConfigNotUsed,
         /// The operator did not confirm the configuration in time.

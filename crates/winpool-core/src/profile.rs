@@ -120,4 +120,6 @@ pub enum Pause {
     Known(PausePublisher, Option<String>),
     /// From another repository: this tag, or the default tag of the kubelet's minor.
     Custom(String, Option<String>),
+    /// That of the node's own configuration.
+    Node,
 }

@@ -125,14 +125,14 @@ fn files(
     }
     let image = pause::image(profile, variant);
     let runtime = match &image {
-        Ok(image) => runtime_files(profile, variant.runtime, image, scope),
+        Ok(image) => runtime_files(profile, variant.runtime, image.as_deref(), scope),
         Err(_) => Ok(Vec::new()),
     };
     match (image, runtime) {
         (Ok(image), Ok(runtime)) if problems.is_empty() => {
             let mut files = BTreeMap::from_iter(runtime);
             files.insert(KUBELET_YAML.to_owned(), kubelet::yaml(taints, profile, variant, scope));
-            files.insert(KUBELET_ARGS.to_owned(), kubelet::args(taints, profile, variant, &image, scope));
+            files.insert(KUBELET_ARGS.to_owned(), kubelet::args(taints, profile, variant, image.as_deref(), scope));
             if let Some(settings) = &profile.kube_proxy {
                 let kubeconfig = bootstrap.and_then(|bootstrap| bootstrap.kube_proxy_kubeconfig.as_deref());
                 files.insert(KUBE_PROXY_YAML.to_owned(), kube_proxy::yaml(settings, minor, kubeconfig));
@@ -176,7 +176,7 @@ fn impossible_variant(variant: &Variant) -> Option<Problem> {
 fn runtime_files(
     profile: &Profile,
     runtime: ContainerRuntime<ContainerdLine>,
-    image: &str,
+    image: Option<&str>,
     scope: Scope,
 ) -> Result<Vec<(String, String)>, Problem> {
     let settings = &profile.containerd;
@@ -250,6 +250,21 @@ mod tests {
             keys(services, variant(20, ContainerRuntime::Dockershim, 17763)),
             ["environment", "kube-proxy.yaml", "kubelet.args", "kubelet.yaml"]
         );
+    }
+
+    #[test]
+    fn the_pause_image_of_the_node_is_in_no_file() {
+        let texts = |source: &str| -> String {
+            let profile = profile(json!({"pauseImage": {"source": source}}));
+            let variants = [
+                variant(24, ContainerRuntime::CriDockerd, 20348),
+                variant(20, containerd(1, 7), 17763),
+                variant(36, containerd(2, 3), 26100),
+            ];
+            variants.iter().flat_map(|variant| render(&[], &profile, variant).unwrap().files.into_values()).collect()
+        };
+        assert_eq!(texts("Microsoft").matches("kubernetes/pause").count(), 5);
+        assert!(!texts("Node").contains("pause"), "{}", texts("Node"));
     }
 
     #[test]

@@ -327,15 +327,16 @@ impl Issues {
                 let issue = UpgradeIssue::NotRenderable { profile: name.to_owned(), problem };
                 self.add(issue, nodes.iter().copied());
             }
-            let (image, image_then) = (pause::image(profile, &now).ok(), pause::image(profile, &then).ok());
-            let Some(from) = image else { continue };
+            let (Ok(from), image_then) = (pause::image(profile, &now), pause::image(profile, &then)) else { continue };
             // All flags that these nodes need now, including those that the bootstrap sets.
-            let args = render::kubelet::args(&spec.taints, profile, &now, &from, Scope::Whole);
+            let args = render::kubelet::args(&spec.taints, profile, &now, from.as_deref(), Scope::Whole);
             let removed = self.removed_flags(&args);
             if !removed.is_empty() {
                 self.add(UpgradeIssue::FlagsRemoved(removed), nodes.iter().copied());
             }
-            if let Some(to) = image_then.filter(|to| *to != from) {
+            if let (Some(from), Ok(Some(to))) = (from, image_then)
+                && from != to
+            {
                 self.add(UpgradeIssue::PauseImageChanged { from, to }, nodes.iter().copied());
             }
         }

@@ -94,7 +94,7 @@ impl Program {
 
 fn rendered(version: ContainerdVersion, settings: &ContainerdSettings, scope: Scope) -> Result<String> {
     let extra = settings.extra_config.parse()?;
-    let input = ContainerdInput { version, pause_image: PAUSE, settings, extra: &extra };
+    let input = ContainerdInput { version, pause_image: Some(PAUSE), settings, extra: &extra };
     toml(&input, scope).map_err(|problem| anyhow!("{problem}"))
 }
 

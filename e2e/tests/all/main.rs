@@ -14,6 +14,7 @@ mod bad_input;
 mod cluster_api;
 mod cluster_wide;
 mod commands;
+mod container_runtime;
 mod containerd;
 mod control_plane;
 mod crd_server;

@@ -25,6 +25,10 @@ pub enum Failure {
     Hang,
     /// `not-ready`: the node is not ready.
     NotReady,
+    /// `no-pull`: no image can be pulled.
+    NoPull,
+    /// `no-sandbox`: no sandbox of a pod can be started.
+    NoSandbox,
     /// `ignore-stop`: the service accepts a stop, and continues to run.
     IgnoreStop,
 }
@@ -42,6 +46,8 @@ impl Failure {
                 "unhealthy" => Self::Unhealthy,
                 "hang" => Self::Hang,
                 "not-ready" => Self::NotReady,
+                "no-pull" => Self::NoPull,
+                "no-sandbox" => Self::NoSandbox,
                 "ignore-stop" => Self::IgnoreStop,
                 _ => return None,
             },

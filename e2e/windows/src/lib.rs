@@ -5,6 +5,8 @@
 //! on every platform.
 
 pub mod behavior;
+#[cfg(windows)]
+pub mod container_runtime;
 pub mod flags;
 pub mod merge;
 #[cfg(windows)]

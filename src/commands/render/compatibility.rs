@@ -47,8 +47,7 @@ pub fn problems(
 
 /// The problem of a tag in the profile whose image has no entry for the host. Without a tag winpool selects one.
 fn tag_problem(profile: &Profile, (kubelet, host, containerd): PauseHost) -> Option<Problem> {
-    let (Pause::Custom(_, tag) | Pause::Known(_, tag)) = &profile.pause;
-    tag.as_ref()?;
+    let (Pause::Custom(_, Some(_)) | Pause::Known(_, Some(_))) = &profile.pause else { return None };
     let image = pause::incompatible_image(profile, kubelet, host, containerd)?;
     let wrong = format!("{image} has no entry for {}, so no pod can start there", host.build);
     let remedy = "write a tag with an entry for the build, or remove the tag to have one selected";

@@ -45,7 +45,7 @@ pub fn platform_files(
             labels: &spec.labels,
             profile: None,
             kubelet: expected_nodes.first().map_or(support::NEWEST, |node| node.kubelet),
-            pause_image: "",
+            pause_image: None,
             kubelet_yaml: "",
         };
         match profile {
@@ -55,7 +55,7 @@ pub fn platform_files(
                 for (config, variant, kubelet_yaml) in configurations(active) {
                     match pause::image(profile, &variant) {
                         Ok(image) => {
-                            let nodes = with(&empty, profile, &variant, &image, kubelet_yaml);
+                            let nodes = with(&empty, profile, &variant, image.as_deref(), kubelet_yaml);
                             add(&mut found, config, &nodes, target);
                         }
                         Err(problem) => problems.push(locate(problem, location, in_profile)),
@@ -88,7 +88,7 @@ fn with<'a>(
     empty: &NodesToMake<'a>,
     profile: &'a Profile,
     variant: &Variant,
-    pause_image: &'a str,
+    pause_image: Option<&'a str>,
     kubelet_yaml: &'a str,
 ) -> NodesToMake<'a> {
     NodesToMake { profile: Some(profile), kubelet: variant.kubelet, pause_image, kubelet_yaml, ..*empty }

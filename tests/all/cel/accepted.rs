@@ -46,7 +46,7 @@ pub const PARTS_OF_POOLS: [&str; 17] = [
 ];
 
 /// The specs of profiles, in YAML.
-pub const PROFILES: [&str; 14] = [
+pub const PROFILES: [&str; 15] = [
     "{}",
     "{kubelet: null}",
     "{kubelet: {systemReserved: {cpu: 500m, memory: 2Gi, ephemeral-storage: 1Gi}, kubeReserved: {}}}",
@@ -55,6 +55,7 @@ pub const PROFILES: [&str; 14] = [
     "{kubelet: {imageGC: {lowThresholdPercent: 70}, extra: {registryPullQPS: 10}}}",
     "{kubelet: {priorityClass: High, featureGates: {GracefulNodeShutdown: true}}}",
     "{pauseImage: {source: Upstream}}",
+    "{pauseImage: {source: Node}}",
     "{pauseImage: {source: Custom, repository: registry.example/pause, tag: '3.10'}}",
     "{containerd: {registryMirrors: [{registry: a.example, endpoints: ['https://m']}, {registry: b.example, endpoints: ['https://m']}]}}",
     "{containerd: {cni: {binDir: 'C:\\cni\\bin', confDir: 'C:\\cni\\conf'}}}",

@@ -121,6 +121,7 @@ pub const UNKNOWN_VERSION: &str = "unknown Windows version: write one of ltsc201
 
 /// Specs of profiles in YAML, with the violation.
 pub fn profiles() -> Vec<(&'static str, &'static str)> {
+    let tag = "spec.pauseImage: the tag is not allowed with source Node: remove the tag, or set another source";
     let repository = "spec.pauseImage: the repository is required with source Custom and not allowed with other sources: set both source: Custom and repository";
     vec![
         (
@@ -140,6 +141,8 @@ pub fn profiles() -> Vec<(&'static str, &'static str)> {
             "spec.kubelet.imageGC: lowThresholdPercent must be lower than highThresholdPercent: write a lower value",
         ),
         ("{pauseImage: {source: Custom}}", repository),
+        ("{pauseImage: {source: Node, repository: registry.example/pause}}", repository),
+        ("{pauseImage: {source: Node, tag: '3.10'}}", tag),
         ("{pauseImage: {source: Custom, repository: ''}}", repository),
         ("{pauseImage: {repository: registry.example/pause}}", repository),
         (

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    change_plan::{FileEdit, HealthEndpoint, ServiceEdit},
+    change_plan::{FileEdit, HealthEndpoint, RuntimeCheck, ServiceEdit},
     tests::fake::{CONFIG, FakeHost, Fault},
 };
 
@@ -42,6 +42,7 @@ fn plan(host: &FakeHost, config: &str) -> ChangePlan {
             Restart { service: "kubelet".into(), program: Some("kubelet.exe".into()), health },
         ],
         kubelet: json!({"maxPods": 42}).as_object().unwrap().clone(),
+        runtime: Some(RuntimeCheck { pipe: "pipe".into(), pause_image: None, changes_pulls: false }),
     }
 }
 
@@ -129,6 +130,8 @@ fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
         ("offline\n", Operator::Confirms, Err(RollbackReason::LeaseNotRenewed)),
         ("evict\n", Operator::Confirms, Err(RollbackReason::PodsFailed)),
         ("overridden\n", Operator::Confirms, Err(RollbackReason::ConfigNotUsed)),
+        ("no-network\n", Operator::Confirms, Err(RollbackReason::SandboxFailed)),
+        ("no-sandbox\n", Operator::Confirms, Err(RollbackReason::SandboxFailed)),
     ] {
         let host = FakeHost::new(OLD, []);
         let journal = run(&host, config, operator);
@@ -140,6 +143,27 @@ fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
         assert_eq!(journal.applied.is_some(), expected.is_ok(), "{config:?} {operator:?}");
         assert_eq!(journal.rejection(&id(0)).map(|found| found.failure.reason), rejected, "{config:?} {operator:?}");
         assert!(!host.0.borrow().restores, "the restore service is removed");
+    }
+}
+
+#[test]
+fn the_sandbox_that_could_be_started_before_the_change_has_to_start_after_it() {
+    for (before, after, applied, unobserved) in [
+        ("old", "new", true, ""),
+        ("old", "no-network", false, ""),
+        ("no-network", "no-network", true, ""),
+        ("no-network", "no-sandbox", false, ""),
+        (
+            "no-sandbox",
+            "no-sandbox",
+            true,
+            "a new pod was not observed, because none could be started before the change: pull access denied",
+        ),
+    ] {
+        let host = FakeHost::new(&format!("{before}\n"), []);
+        let journal = run(&host, &format!("{after}\n"), Operator::Confirms);
+        assert_eq!(journal.applied.is_some(), applied, "{before} {after}");
+        assert_eq!(journal.unobserved.unwrap_or_default(), unobserved, "{before} {after}");
     }
 }
 
@@ -212,7 +236,7 @@ proptest! {
     /// After any sequence of faults the node runs the new configuration as a whole or the former one as a whole.
     #[test]
     fn any_sequence_of_faults_ends_with_one_configuration_as_a_whole(
-        config in proptest::sample::select(vec!["new\n", "exit\n", "pending\n", "crash\n", "respawn\n", "unhealthy\n", "slow\n", "offline\n", "evict\n", "overridden\n"]),
+        config in proptest::sample::select(vec!["new\n", "exit\n", "pending\n", "crash\n", "respawn\n", "unhealthy\n", "slow\n", "offline\n", "evict\n", "overridden\n", "no-sandbox\n"]),
         operator in proptest::sample::select(vec![Operator::Confirms, Operator::Silent]),
         faults in proptest::collection::vec((0..60_u32, proptest::sample::select(Fault::ALL.to_vec())), 0..6),
     ) {

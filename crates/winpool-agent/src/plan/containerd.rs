@@ -8,7 +8,7 @@
 
 use toml::{Table, Value};
 use winpool_api::facts::{
-    containerd::{CNI_BIN_DIR, CNI_CONF_DIR, DropIn, release_line},
+    containerd::{CNI_BIN_DIR, CNI_CONF_DIR, DropIn, Keys, PIPE, release_line},
     containerd_settings::{ContainerdSetting, HOSTS_SETTINGS, SETTINGS},
 };
 use winpool_core::profile::{is_windows_path, local_paths, node_directories};
@@ -18,7 +18,7 @@ use super::{
     record::{Component, Format},
 };
 use crate::{
-    change_plan::{Refusal, RefusalReason},
+    change_plan::{Refusal, RefusalReason, RuntimeCheck},
     host::Host,
     layout::{ContainerdLayout, Layout, LayoutKind, absolute, directory},
     merge::{allowed::AllowedConfiguration, toml as file},
@@ -34,17 +34,20 @@ const VERSION: i64 = 3;
 /// The only version of 1.x in which `[plugins."io.containerd.grpc.v1.cri"]` is read.
 const VERSION_OF_1: i64 = 2;
 
+/// Plans the changes. The result is how containerd is verified after a restart.
 pub(super) fn plan(
     changes: &mut Changes,
     layout: &Layout,
     configuration: &AllowedConfiguration,
-) -> Result<(), Refusal> {
+) -> Result<RuntimeCheck, Refusal> {
     let installed = &layout.containerd;
     let main = changes.undone(&installed.config, Format::Toml)?.filter(|main| !main.settings.is_empty());
     let mut settings = match &main {
         Some(main) => changes::table(main.settings.clone()).map_err(|error| unreadable(&installed.config, error))?,
         None => Table::new(),
     };
+    let keys = release_line(installed.version).map(|line| line.keys);
+    let mut check = RuntimeCheck { pipe: pipe(&settings, keys), pause_image: None, changes_pulls: false };
     if let Some((text, layer)) = &configuration.containerd {
         let merges_drop_ins = release_line(installed.version).is_some_and(|line| line.drop_in == DropIn::DeepMerge);
         check_version(installed, &settings, merges_drop_ins)?;
@@ -57,9 +60,26 @@ pub(super) fn plan(
                 merge(changes, installed, &settings, text, layer)?;
             }
         }
+        let pause_image = keys.and_then(|keys| at(layer, keys.sandbox_image)).and_then(Value::as_str);
+        check.pause_image = pause_image.map(str::to_owned);
+        let before = keys.and_then(|keys| registries(&settings, keys)).cloned();
         file::merge_tables(&mut settings, layer);
+        check.changes_pulls = before.as_ref() != keys.and_then(|keys| registries(&settings, keys));
     }
-    mirrors(changes, installed, &settings, configuration)
+    mirrors(changes, installed, &settings, configuration)?;
+    Ok(check)
+}
+
+/// The named pipe of the server.
+fn pipe(settings: &Table, keys: Option<&Keys>) -> String {
+    let grpc = keys.and_then(|keys| at(settings, keys.grpc));
+    let address = grpc.and_then(|grpc| grpc.get("address")).and_then(Value::as_str).filter(|text| !text.is_empty());
+    address.unwrap_or(PIPE).trim_start_matches("npipe:").replace('/', "\\")
+}
+
+/// The table with the settings of registries.
+fn registries<'a>(settings: &'a Table, keys: &Keys) -> Option<&'a Value> {
+    at(settings, keys.registry_config_path?.split_last()?.1)
 }
 
 /// Refuses a main file whose settings have other paths than those of the layer.

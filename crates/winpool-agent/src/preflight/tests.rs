@@ -43,6 +43,7 @@ const ISOLATED: &str = r"--root-dir=C:\Program Files\winpool\preflight\root --ce
 fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones() {
     let directory = r"C:\Program Files\winpool\preflight";
     let remove = format!(r"C:\Windows\System32\cmd.exe /d /c rmdir /s /q {directory}");
+    let pull = || "pull p:2".to_owned();
     let containerd = |program: &str| format!(r"{program} --config {directory}\config.toml config dump");
     let table = [
         (
@@ -81,10 +82,11 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
                 format!(
                     r"C:\Süd Knoten\kubelet.exe --config={directory}\kubelet.yaml --config-dir={directory}\kubelet.conf.d {ISOLATED}"
                 ),
+                pull(),
                 remove,
             ],
         ),
-        (layouts::kubeadm(), vec![CONTAINERD], vec![containerd(r"C:\Program Files\containerd\containerd.exe")]),
+        (layouts::kubeadm(), vec![CONTAINERD], vec![containerd(r"C:\Program Files\containerd\containerd.exe"), pull()]),
         (layouts::kubeadm(), vec![("environment", "NO_PROXY=.svc\n")], vec![]),
     ];
     for (node, files, expected) in table {
@@ -173,5 +175,39 @@ fn a_program_that_does_not_accept_the_files_is_quoted() {
             checked(&with_outputs(layouts::kubeadm(), kubelet, containerd), &[KUBELET, CONTAINERD]).unwrap_err();
         assert_eq!(refusal.reason, RefusalReason::PreflightFailed);
         assert!(refusal.message.contains(text), "{}", refusal.message);
+    }
+}
+
+#[test]
+fn a_pause_image_that_cannot_be_pulled_is_refused_unless_the_change_can_make_it_available() {
+    const HOSTS: (&str, &str) = ("hosts.docker.io.toml", "[host.\"https://mirror.example\"]\n");
+    const WITH_HOSTS: (&str, &str) = (
+        "containerd.toml",
+        "version = 3\n[plugins.'io.containerd.cri.v1.images']\npinned_images.sandbox = 'p:2'\n\
+         registry.config_path = 'C:\\Program Files\\containerd\\certs.d'\n",
+    );
+    const PROXY: (&str, &str) = ("environment", "HTTPS_PROXY=http://proxy.example:3128\n");
+    const NO_IMAGE: (&str, &str) = ("containerd.toml", "version = 3\nroot = 'D:\\containerd'\n");
+    const DENIED: &str = "pull access denied";
+    let failed = || Err(RuntimeError::Failed(DENIED.to_owned()));
+    let silent = || Err(RuntimeError::Unreachable { address: "pipe".to_owned(), why: "not found".to_owned() });
+    for (files, pull, accepted) in [
+        (vec![CONTAINERD], Ok(()), true),
+        (vec![CONTAINERD], failed(), false),
+        (vec![CONTAINERD], silent(), true),
+        (vec![WITH_HOSTS], failed(), true),
+        (vec![WITH_HOSTS, HOSTS], failed(), true),
+        (vec![CONTAINERD, PROXY], failed(), true),
+        (vec![NO_IMAGE], failed(), true),
+        (vec![KUBELET], failed(), true),
+    ] {
+        let node = good(layouts::kubeadm());
+        node.0.borrow_mut().pull = pull.clone();
+        let result = checked(&node, &files);
+        assert_eq!(result.is_ok(), accepted, "{files:?} {pull:?}: {result:?}");
+        if let Err(refusal) = result {
+            assert_eq!(refusal.reason, RefusalReason::PauseImageNotPulled);
+            assert!(refusal.message.contains("p:2") && refusal.message.contains(DENIED), "{}", refusal.message);
+        }
     }
 }

@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 
 use crate::{
     cycle::{Cluster, PodPhase},
-    host::{Host, ProgramOutput, ServiceDefinition, ServiceState},
+    host::{Host, ProgramOutput, RuntimeError, SandboxKind, ServiceDefinition, ServiceState},
 };
 
 /// The file that the kubelet of a simulated node reads when it starts. Each line that is a behaviour takes effect:
 /// `exit` (ends at its start), `crash` (ends one second later), `unhealthy`, `slow` (healthy after ten minutes),
-/// `offline` (renews no Lease), `evict` (its pods fail).
+/// `offline` (renews no Lease), `evict` (its pods fail), `no-sandbox` and `no-network` (containerd starts no sandbox, or none with a
+/// network).
 pub const CONFIG: &str = r"C:\k\config.yaml";
 
 /// What happens at some call of the host.
@@ -71,6 +72,8 @@ pub struct State {
     pub written: BTreeMap<String, String>,
     /// Whether the service that restores the last good configuration is installed.
     pub restores: bool,
+    /// What a pull of an image ends with.
+    pub pull: Result<(), RuntimeError>,
     /// The phase of the pod `pod-1`.
     pub pod: PodPhase,
     /// The faults, each before a number of calls.
@@ -123,6 +126,7 @@ impl FakeHost {
             runs: Vec::new(),
             written: BTreeMap::new(),
             restores: false,
+            pull: Ok(()),
             pod: PodPhase::Running,
             faults: VecDeque::new(),
             crashed: false,
@@ -299,6 +303,10 @@ impl Service {
     }
 }
 
+fn unreachable(error: io::Error) -> RuntimeError {
+    RuntimeError::Unreachable { address: "pipe".to_owned(), why: error.to_string() }
+}
+
 impl Host for FakeHost {
     fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         Ok(self.call()?.files.get(path).cloned())
@@ -399,6 +407,21 @@ impl Host for FakeHost {
             (10248, "/healthz") if state.healthy() => Ok(200),
             (10248, "/healthz") => Ok(500),
             _ => Err(io::ErrorKind::ConnectionRefused.into()),
+        }
+    }
+
+    fn ensure_image(&self, _: &str, image: &str, _: Duration) -> Result<(), RuntimeError> {
+        let mut state = self.call().map_err(unreachable)?;
+        state.runs.push(format!("pull {image}"));
+        state.pull.clone()
+    }
+
+    fn try_sandbox(&self, _: &str, kind: SandboxKind, _: Duration) -> Result<(), RuntimeError> {
+        let state = self.call().map_err(unreachable)?;
+        let config = state.service("kubelet").map_or("", |kubelet| &kubelet.loaded.1);
+        match config.lines().any(|line| line == "no-sandbox" || kind == SandboxKind::Network && line == "no-network") {
+            true => Err(RuntimeError::Failed("pull access denied".to_owned())),
+            false => Ok(()),
         }
     }
 

@@ -339,7 +339,7 @@ metadata: {name: last}
         pool.yaml:27: spec.kubelet.systemReserved.pid: a Windows kubelet cannot reserve `pid`: remove it, or write cpu, memory or ephemeral-storage
         pool.yaml:28: spec.kubelet.evictionHard.nodefs.inodesFree: a Windows kubelet does not support `nodefs.inodesFree`, because Windows file systems have no inodes: remove it, or write one of memory.available, nodefs.available, imagefs.available
         pool.yaml:29: spec.kubelet.imageGC.highThresholdPercent: 500 is greater than 100: write at most 100
-        pool.yaml:30: spec.pauseImage.source: unsupported value "Mine": write one of Microsoft, Upstream, Custom
+        pool.yaml:30: spec.pauseImage.source: unsupported value "Mine": write one of Microsoft, Upstream, Custom, Node
         pool.yaml:33: spec.containerd.registryMirrors[0].endpoints[0]: "ftp://a.example" is not the address of a registry: write a plain address, such as https://mirror.example
         pool.yaml:33: spec.containerd.registryMirrors[0].endpoints[1]: the address contains credentials, which everyone who can read this object can see: write a plain address, such as https://mirror.example
         pool.yaml:35: spec: is required: write it: A set of Windows nodes that run one Windows version with one configuration

@@ -143,6 +143,15 @@ fn pause(settings: &PauseImageSettings, problems: &mut Problems) -> Pause {
     let PauseImageSettings { source, repository, tag } = settings;
     let chosen_tag = (!tag.is_empty()).then(|| tag.clone());
     let registry = match source {
+        PauseImageSource::Node => {
+            for (field, text) in [("repository", repository), ("tag", tag)] {
+                if !text.is_empty() {
+                    let wrong = format!("source Node does not use a {field}");
+                    problems.error(format!("spec.pauseImage.{field}"), wrong, "remove it, or set another source");
+                }
+            }
+            return Pause::Node;
+        }
         PauseImageSource::Microsoft => PausePublisher::Microsoft,
         PauseImageSource::Upstream => PausePublisher::Upstream,
         PauseImageSource::Custom => {
@@ -248,6 +257,8 @@ mod tests {
             (pause_with("Custom", "registry.example:99999/pause", ""), "spec.pauseImage.repository"),
             (pause_with("Custom", "registry.example/a..b", ""), "spec.pauseImage.repository"),
             (pause_with("Upstream", "registry.example/pause", ""), "spec.pauseImage.repository"),
+            (pause_with("Node", "registry.example/pause", ""), "spec.pauseImage.repository"),
+            (pause_with("Node", "", "3.10"), "spec.pauseImage.tag"),
             (mirror_with("https://docker.io", "https://mirror.example"), "spec.containerd.registryMirrors[0].registry"),
             (mirror_with("docker.io:http", "https://mirror.example"), "spec.containerd.registryMirrors[0].registry"),
             (mirror_with("docker.io", "mirror.example"), "spec.containerd.registryMirrors[0].endpoints[0]"),

@@ -35,8 +35,8 @@ const TO_BE_MERGED: &str = "Partial configuration of containerd on Windows. Othe
 pub struct ContainerdInput<'a> {
     /// The version on the node. Only major and minor are relevant.
     pub version: ContainerdVersion,
-    /// The pause image, with its tag.
-    pub pause_image: &'a str,
+    /// The pause image, with its tag; `None` leaves that of the node.
+    pub pause_image: Option<&'a str>,
     /// The settings of a profile. From containerd 1.5 on the mirrors are in separate files ([`hosts::hosts`]).
     pub settings: &'a ContainerdSettings,
     /// The parsed `extraConfig`, which is merged last.
@@ -112,7 +112,9 @@ fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(
     let ContainerdInput { version, pause_image, settings, extra } = *input;
     let keys = line.keys;
     let (comment, mut file) = start(line, settings, scope);
-    set(&mut file, keys.sandbox_image, pause_image);
+    if let Some(image) = pause_image {
+        set(&mut file, keys.sandbox_image, image);
+    }
     if let Some(key) = layers::pull_progress_timeout(version) {
         set(&mut file, key, &*settings.image_pull_progress_timeout);
     }

@@ -7,10 +7,10 @@ use winpool_api::{ContainerdSettings, facts::kubelet_flags as flags};
 use super::Scope;
 
 /// The flags, one per line. They have the same names as those of dockershim.
-pub fn args(settings: &ContainerdSettings, pause_image: &str, scope: Scope) -> String {
+pub fn args(settings: &ContainerdSettings, pause_image: Option<&str>, scope: Scope) -> String {
     let network = (scope == Scope::Whole).then_some((flags::NETWORK_PLUGIN, "cni"));
     let flags = [
-        (flags::POD_INFRA_CONTAINER_IMAGE, pause_image),
+        (flags::POD_INFRA_CONTAINER_IMAGE, pause_image.unwrap_or_default()),
         (flags::IMAGE_PULL_PROGRESS_DEADLINE, &settings.image_pull_progress_timeout),
         (flags::CNI_BIN_DIR, &settings.cni.bin_dir),
         (flags::CNI_CONF_DIR, &settings.cni.conf_dir),
@@ -29,9 +29,9 @@ mod tests {
     fn the_flags_are_the_pause_image_the_deadline_and_the_configured_directories() {
         let mut settings = ContainerdSettings::default();
         let expected = "--pod-infra-container-image=registry.example/pause:3.9\n--image-pull-progress-deadline=30m\n";
-        assert_eq!(args(&settings, "registry.example/pause:3.9", Scope::Layer), expected);
+        assert_eq!(args(&settings, Some("registry.example/pause:3.9"), Scope::Layer), expected);
         settings.cni = Cni { bin_dir: r"C:\cni".into(), conf_dir: String::new() };
-        let whole = args(&settings, "registry.example/pause:3.9", Scope::Whole);
+        let whole = args(&settings, Some("registry.example/pause:3.9"), Scope::Whole);
         assert_eq!(whole, format!("--network-plugin=cni\n{expected}--cni-bin-dir=C:\\cni\n"));
     }
 }

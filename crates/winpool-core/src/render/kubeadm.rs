@@ -153,7 +153,7 @@ pub fn template(machine: &Machine) -> Result<KubeadmTemplate, Vec<Problem>> {
         Ok(image) => image,
         Err(problem) => return Err(problems.into_iter().chain([problem]).collect()),
     };
-    let mut builder = Builder { machine: *machine, path, spec, image: &image, problems };
+    let mut builder = Builder { machine: *machine, path, spec, image: image.as_deref(), problems };
     let mut arguments = builder.arguments();
     let flag = arguments.get(REGISTER_WITH_TAINTS.name).and_then(arguments::taints);
     let taints = builder.first_taints(&arguments, flag.as_deref().unwrap_or_default());
@@ -213,8 +213,8 @@ struct Builder<'a> {
     /// The path of the specification.
     path: &'a str,
     spec: Value,
-    /// The pause image.
-    image: &'a str,
+    /// The pause image; `None` leaves that of the machine.
+    image: Option<&'a str>,
     problems: Vec<Problem>,
 }
 
@@ -296,6 +296,14 @@ impl Builder<'_> {
                 let remedy = "set spec.containerd.cni.binDir and confDir of the profile to those of the image, or add \
                               config.toml to the files of the template";
                 return Err(Problem::new("spec.containerd.cni", wrong, remedy));
+            }
+            if input.pause_image.is_none() {
+                let wrong = format!(
+                    "containerd {} needs a complete configuration file, which replaces the pause image of the image of the machine",
+                    input.version
+                );
+                let remedy = "set another source with that image, or add config.toml to the files of the template";
+                return Err(Problem::new("spec.pauseImage.source", wrong, remedy));
             }
             let text = containerd::toml(input, Scope::Whole)?;
             return files.add(self.path, CONTAINERD_CONFIG, &text);

@@ -131,7 +131,7 @@ fn other_fields(kubelet: &Kubelet, minor: Minor) -> Vec<(&'static str, Cow<'_, V
 }
 
 /// The flags for settings without a field in the variant's minor, one per line.
-pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image: &str, scope: Scope) -> String {
+pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image: Option<&str>, scope: Scope) -> String {
     let flags = flags(taints, profile, variant, pause_image, scope);
     flags.iter().map(|(name, value)| format!("--{name}={value}\n")).collect()
 }
@@ -141,7 +141,7 @@ pub fn flags(
     taints: &[Taint],
     profile: &Profile,
     variant: &Variant,
-    pause_image: &str,
+    pause_image: Option<&str>,
     scope: Scope,
 ) -> Vec<(&'static str, String)> {
     let minor = variant.kubelet;
@@ -164,8 +164,8 @@ pub fn flags(
         args.add(flags::CONTAINER_RUNTIME_ENDPOINT, variant.runtime.endpoint());
     }
     // With containerd too, because the image garbage collection of these minors keeps this image.
-    if minor <= flags::LAST_TO_KEEP_POD_INFRA_IMAGE {
-        args.add(flags::POD_INFRA_CONTAINER_IMAGE, pause_image);
+    if let Some(image) = pause_image.filter(|_| minor <= flags::LAST_TO_KEEP_POD_INFRA_IMAGE) {
+        args.add(flags::POD_INFRA_CONTAINER_IMAGE, image);
     }
     args.flags
 }

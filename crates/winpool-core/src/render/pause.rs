@@ -11,18 +11,19 @@ use crate::{
     profile::{Pause, Profile},
 };
 
-/// The pause image of a variant, with its tag.
+/// The pause image of a variant, with its tag; `None` if the node keeps its own.
 ///
 /// # Errors
 /// No tag of the registry has an entry that the host can run.
-pub fn image(profile: &Profile, variant: &Variant) -> Result<String, Problem> {
+pub fn image(profile: &Profile, variant: &Variant) -> Result<Option<String>, Problem> {
     let host = OsVersion { build: variant.host, revision: None };
-    match &profile.pause {
+    let image = match &profile.pause {
+        Pause::Node => return Ok(None),
         Pause::Custom(repository, tag) => {
             let tag = tag.as_deref().unwrap_or_else(|| pause::default_tag(variant.kubelet));
-            Ok(format!("{repository}:{tag}"))
+            format!("{repository}:{tag}")
         }
-        Pause::Known(registry, Some(tag)) => Ok(format!("{}:{tag}", repository_of(*registry, tag))),
+        Pause::Known(registry, Some(tag)) => format!("{}:{tag}", repository_of(*registry, tag)),
         Pause::Known(registry, None) => {
             let choose = |containerd| pause::choose(*registry, variant.kubelet, host, containerd);
             let image = patches(variant.runtime).into_iter().find_map(choose);
@@ -32,9 +33,10 @@ pub fn image(profile: &Profile, variant: &Variant) -> Result<String, Problem> {
                     variant.host, variant.kubelet
                 );
                 Problem::new("spec.pauseImage", wrong, "set source: Custom and a repository with such an image")
-            })
+            })?
         }
-    }
+    };
+    Ok(Some(image))
 }
 
 /// The pause image of a configuration, if it is known that the node cannot run it.
@@ -48,7 +50,7 @@ pub fn incompatible_image(
         Some(version) => ContainerRuntime::Containerd(version.line()),
         None => ContainerRuntime::CriDockerd,
     };
-    let image = image(profile, &Variant { kubelet, runtime, host: host.build }).ok()?;
+    let image = image(profile, &Variant { kubelet, runtime, host: host.build }).ok()??;
     let (repository, tag) = image.rsplit_once(':')?;
     let runs = pause::runs_on(repository, tag, host, containerd)?;
     (!runs).then_some(image)
@@ -103,10 +105,15 @@ mod tests {
             (("Microsoft", "", "9.9"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/v2/kubernetes/pause:9.9"),
             (("Custom", MINE, ""), 34, containerd(2, 1), 20348, "registry.example/pause:3.10.1"),
             (("Custom", MINE, "1"), 20, ContainerRuntime::Dockershim, 17763, "registry.example/pause:1"),
+            (("Node", "", ""), 34, containerd(2, 1), 20348, ""),
         ];
         for ((source, repository, tag), minor, runtime, build, expected) in table {
             let variant = Variant { kubelet: Minor(minor), runtime, host: Build(build) };
-            assert_eq!(image(&profile(source, repository, tag), &variant).as_deref(), Ok(expected), "{variant}");
+            assert_eq!(
+                image(&profile(source, repository, tag), &variant),
+                Ok((!expected.is_empty()).then(|| expected.to_owned())),
+                "{variant}"
+            );
         }
     }
 

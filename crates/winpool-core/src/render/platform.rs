@@ -93,8 +93,8 @@ pub struct NodesToMake<'a> {
     pub profile: Option<&'a Profile>,
     /// The kubelet's minor.
     pub kubelet: Minor,
-    /// The pause image, with its tag.
-    pub pause_image: &'a str,
+    /// The pause image, with its tag; `None` leaves that of the node.
+    pub pause_image: Option<&'a str>,
     /// The KubeletConfiguration of the profile, as a layer.
     pub kubelet_yaml: &'a str,
 }

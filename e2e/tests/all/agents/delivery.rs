@@ -1,7 +1,7 @@
 //! Configurations are applied, confirmed, rolled back and withdrawn.
 
 use e2e::{
-    agent::KUBELET_CONFIG,
+    agent::{CONTAINERD_CONFIG, KUBELET_CONFIG},
     cluster::{SOON, edit},
     wait::until,
 };
@@ -127,6 +127,31 @@ async fn what_a_stopped_operator_left_is_deleted_by_the_next_one_without_any_poo
     until("nothing is assigned", SOON, assigned, |count| *count == 0).await.unwrap();
     assert!(fleet.machines.values().all(|machine| machine.kubelet_starts() == 1));
     fleet.cluster.nothing_was_forbidden().unwrap();
+    operator.stop().await.unwrap();
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_pause_image_that_a_node_cannot_pull_is_refused_and_the_node_keeps_its_own() {
+    let mut fleet = Fleet::without_agents(1).await;
+    fleet.change_machine("win-01", |machine| machine.cannot_pull_from("mcr.microsoft.com"));
+    fleet.start_agents();
+    let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
+    fleet.apply_profile(42).await;
+    fleet.apply_pool(json!({})).await;
+    fleet.until_phase("win-01", NodeConfigPhase::Refused).await;
+    let status = fleet.configs().await.remove("win-01").unwrap().status.unwrap();
+    assert_eq!(status.reason, "PauseImageNotPulled", "{}", status.message);
+    assert!(status.message.contains("401 Unauthorized"), "{}", status.message);
+    let machine = &fleet.machines["win-01"];
+    let untouched = (machine.text(CONTAINERD_CONFIG), machine.kubelet_starts(), machine.has_restore_service());
+    assert_eq!(untouched, ("version = 3\n".to_owned(), 0, false));
+
+    let own = json!({ "kubelet": { "maxPods": 42 }, "pauseImage": { "source": "Node" } });
+    fleet.cluster.apply_profile("standard", own).await.unwrap();
+    fleet.until_complete().await;
+    let machine = &fleet.machines["win-01"];
+    assert!(machine.text(KUBELET_CONFIG).contains("maxPods: 42"), "{}", machine.text(KUBELET_CONFIG));
     operator.stop().await.unwrap();
     fleet.stop().await;
 }

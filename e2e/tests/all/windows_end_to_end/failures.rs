@@ -21,8 +21,11 @@ const KUBELET: &[Case] = &[
     ("ignore-stop", Applied, &[""], ""),
 ];
 
-const CONTAINERD: &[Case] =
-    &[("crash=900", RolledBack, ENDED, "containerd"), ("exit-early", RolledBack, &["RestartFailed"], "containerd")];
+const CONTAINERD: &[Case] = &[
+    ("crash=900", RolledBack, ENDED, "containerd"),
+    ("exit-early", RolledBack, &["RestartFailed"], "containerd"),
+    ("no-sandbox", RolledBack, &["SandboxFailed"], "hcs::CreateComputeSystem"),
+];
 
 /// A service that ends soon is noticed by the start or by the verification.
 const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];

@@ -1,4 +1,4 @@
-//! A containerd, as far as an agent observes it: a service, `--version`, and `config dump`.
+//! A containerd, as far as an agent observes it: a service, `--version`, `config dump`, and images and sandboxes at its pipe.
 
 use std::{
     env, fs,
@@ -14,6 +14,8 @@ use e2e_windows::{
     flags::Flags,
 };
 use toml::Table;
+#[cfg(windows)]
+use {e2e_windows::container_runtime, winpool_api::facts::containerd::PIPE};
 
 const SWITCHES: [&str; 4] = ["version", "v", "run-service", "register-service"];
 
@@ -37,9 +39,18 @@ fn main() {
     if behavior.is(Failure::ExitEarly) {
         fail("containerd: failed to start");
     }
+    #[cfg(windows)]
+    let pipe = config
+        .get("grpc")
+        .and_then(|grpc| grpc.get("address"))
+        .and_then(|address| address.as_str())
+        .unwrap_or(PIPE)
+        .to_owned();
     let work = {
         let behavior = behavior.clone();
         move |stop: &AtomicBool| {
+            #[cfg(windows)]
+            let _server = container_runtime::serve(pipe, &behavior);
             let started = Instant::now();
             while !stop.load(Ordering::Relaxed) {
                 if behavior.crash().is_some_and(|time| started.elapsed() >= time) {

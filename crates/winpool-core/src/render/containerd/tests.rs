@@ -16,7 +16,7 @@ fn settings(cni: &Cni, mirrors: &[RegistryMirror]) -> ContainerdSettings {
 
 fn text(version: ContainerdVersion, settings: &ContainerdSettings, scope: Scope) -> Result<String, Problem> {
     let extra = settings.extra_config.parse().unwrap();
-    toml(&ContainerdInput { version, pause_image: PAUSE, settings, extra: &extra }, scope)
+    toml(&ContainerdInput { version, pause_image: Some(PAUSE), settings, extra: &extra }, scope)
 }
 
 fn layer(version: ContainerdVersion, settings: &ContainerdSettings) -> Table {

@@ -45,7 +45,7 @@ fn configuration(taints: &[Taint], profile: &Profile, variant: &Variant) -> Valu
 }
 
 fn flags_of(profile: &Profile, variant: &Variant, scope: Scope) -> BTreeMap<String, String> {
-    let text = args(&windows_taint(), profile, variant, PAUSE, scope);
+    let text = args(&windows_taint(), profile, variant, Some(PAUSE), scope);
     let flag =
         |line: &str| line.strip_prefix("--")?.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     text.lines().map(|line| flag(line).unwrap_or_else(|| panic!("{line}"))).collect()

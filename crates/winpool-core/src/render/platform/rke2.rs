@@ -68,8 +68,8 @@ fn config(nodes: &NodesToMake, report: &LossReport) -> String {
     list(&mut file, "node-label+", labels.iter().map(|(key, value)| format!("{key}={value}")).collect());
     list(&mut file, "kubelet-arg+", words(flags::kubelet(nodes, report.platform, &report.taken)));
     list(&mut file, "kube-proxy-arg+", words(flags::kube_proxy(nodes, &report.taken)));
-    if report.takes(Setting::PauseImage) {
-        file.set_string("pause-image", nodes.pause_image);
+    if let Some(image) = nodes.pause_image.filter(|_| report.takes(Setting::PauseImage)) {
+        file.set_string("pause-image", image);
     }
     file.finish()
 }

@@ -61,7 +61,7 @@ fn is_set_in(setting: Setting, profile: &Profile) -> bool {
         Setting::PriorityClass => kubelet.priority_class != PriorityClass::Normal,
         Setting::Verbosity => kubelet.verbosity.is_some(),
         Setting::Extra(name) => kubelet.extra(name).is_some(),
-        Setting::PauseImage => *pause != Pause::Known(PausePublisher::Microsoft, None),
+        Setting::PauseImage => !matches!(pause, Pause::Node | Pause::Known(PausePublisher::Microsoft, None)),
         Setting::RegistryMirrors => !containerd.registry_mirrors.is_empty(),
         Setting::Cni => !containerd.cni.bin_dir.is_empty() || !containerd.cni.conf_dir.is_empty(),
         Setting::ImagePullProgressTimeout => containerd.image_pull_progress_timeout != PULL_PROGRESS_TIMEOUT,

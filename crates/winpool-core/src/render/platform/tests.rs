@@ -31,6 +31,7 @@ fn of(
     let runtime = ContainerRuntime::Containerd(ContainerdLine::new(1, 7));
     let variant = render::Variant { kubelet: Minor(kubelet), runtime, host: BUILD };
     let layer = render::render(taints, &profile, &variant).unwrap().files;
+    let pause_image = render::pause::image(&profile, &variant).unwrap();
     let nodes = NodesToMake {
         pool: "web",
         build: BUILD,
@@ -38,7 +39,7 @@ fn of(
         labels,
         profile: Some(&profile),
         kubelet: Minor(kubelet),
-        pause_image: &render::pause::image(&profile, &variant).unwrap(),
+        pause_image: pause_image.as_deref(),
         kubelet_yaml: &layer[render::KUBELET_YAML],
     };
     documents(target, &nodes).unwrap()
@@ -314,7 +315,7 @@ fn nodes_without_a_profile_have_taints_and_labels() {
             labels: &labels,
             profile: None,
             kubelet: Minor(36),
-            pause_image: "",
+            pause_image: None,
             kubelet_yaml: "",
         };
         let documents = documents(target, &nodes).unwrap();
@@ -334,7 +335,7 @@ fn a_platform_without_an_image_of_the_build_makes_no_documents() {
         labels: &empty,
         profile: None,
         kubelet: Minor(36),
-        pause_image: "",
+        pause_image: None,
         kubelet_yaml: "",
     };
     let table = [

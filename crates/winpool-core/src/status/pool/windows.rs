@@ -91,7 +91,7 @@ fn pause_images_that_cannot_run(input: &ReportInput) -> Option<ComputedCondition
 /// The pause image of a configuration, if a utility VM of its build cannot run images of the host's build.
 fn unfit_for_vm(profile: &Profile, kubelet: Minor, host: Build, containerd: ContainerdVersion) -> Option<String> {
     let variant = Variant { kubelet, runtime: ContainerRuntime::Containerd(containerd.line()), host };
-    let image = render::pause::image(profile, &variant).ok()?;
+    let image = render::pause::image(profile, &variant).ok()??;
     let (repository, tag) = image.rsplit_once(':')?;
     // Version 23H2 has no images of its own, so it needs no entry.
     let has_images = builds::release(host).is_some_and(|release| release.channel != builds::Channel::Annual);
