@@ -1,7 +1,6 @@
 //! `spec.delivery` of a pool: how the rendered configuration gets onto the nodes.
 
-use std::fmt;
-
+use derive_more::Display;
 use kube::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
@@ -109,12 +108,13 @@ pub enum DrainPolicy {
 }
 
 /// A number of nodes, or a percentage of the nodes of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Display)]
 #[serde(try_from = "Value")]
 pub enum NodeLimit {
     /// This number.
     Nodes(u32),
     /// This percentage, from 1 to 100.
+    #[display("{_0}%")]
     Percent(u32),
 }
 
@@ -142,15 +142,6 @@ impl NodeLimit {
         let percent = text.strip_suffix('%')?;
         let plain = percent.bytes().all(|byte| byte.is_ascii_digit()) && !percent.starts_with('0');
         percent.parse().ok().filter(|percent| plain && (1..=100).contains(percent)).map(Self::Percent)
-    }
-}
-
-impl fmt::Display for NodeLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nodes(number) => number.fmt(f),
-            Self::Percent(percent) => write!(f, "{percent}%"),
-        }
     }
 }
 

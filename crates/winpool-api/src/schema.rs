@@ -1,5 +1,6 @@
 //! Schemas that several types share, and the postprocessing of generated CRDs.
 
+use derive_more::Display;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -7,7 +8,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, de::Unexpected};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use std::fmt;
 
 use super::conditions::CONDITIONS;
 use super::hex;
@@ -17,15 +17,9 @@ use super::pattern::{ENDPOINT, LABEL_VALUE, Pattern, QUANTITY, THRESHOLD};
 /// A Kubernetes quantity such as `500m` or `2Gi`, a percentage (for thresholds), or a plain number.
 ///
 /// The text is kept as written; the checks parse it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(try_from = "Value")]
 pub struct QuantityText(pub String);
-
-impl fmt::Display for QuantityText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl From<&str> for QuantityText {
     fn from(text: &str) -> Self {

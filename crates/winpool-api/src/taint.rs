@@ -1,7 +1,8 @@
 //! Taints, their keys and their effects.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
+use derive_more::Display;
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -10,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::pattern::{KEY, LABEL_VALUE};
 
 /// A taint of a node.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
+#[display("{}", TaintKey::from(self).with_value(value))]
 pub struct Taint {
     /// The taint's key: a name of at most 63 characters, with an optional DNS prefix, such as os or example.com/team.
     #[schemars(length(min = 1, max = 317), regex(pattern = KEY.pattern))]
@@ -33,7 +35,8 @@ pub enum TaintEffect {
 }
 
 /// The identity of a taint on a node: its key and effect, written `key:Effect`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display)]
+#[display("{key}:{effect}")]
 #[serde(try_from = "String", into = "String")]
 pub struct TaintKey {
     /// The key of the taint.
@@ -95,18 +98,6 @@ impl PartialEq<NodeTaint> for Taint {
     fn eq(&self, other: &NodeTaint) -> bool {
         let value = other.value.as_deref().unwrap_or_default();
         (self.key.as_str(), self.value.as_str(), self.effect.as_str()) == (&other.key, value, &other.effect)
-    }
-}
-
-impl fmt::Display for Taint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&TaintKey::from(self).with_value(&self.value))
-    }
-}
-
-impl fmt::Display for TaintKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.key, self.effect)
     }
 }
 

@@ -6,13 +6,15 @@ use std::{
     hash::{Hash, Hasher},
 };
 
+use derive_more::Display;
 use winpool_api::{
     facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP},
     names::{GROUP, label, manager},
 };
 
 /// A kind of object. It is identified by its name, because winpool uses no two of one name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Display)]
+#[display("{name}")]
 pub struct Kind {
     /// As Kubernetes spells it.
     pub name: &'static str,
@@ -187,12 +189,6 @@ impl PartialOrd for Kind {
 impl Hash for Kind {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.name.hash(state);
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
     }
 }
 

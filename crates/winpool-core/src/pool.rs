@@ -24,8 +24,9 @@ mod snapshot;
 pub mod stranding;
 pub mod taint_replacement;
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
+use derive_more::Display;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 
@@ -95,12 +96,13 @@ impl Spec {
     }
 }
 
-/// The nodes of a pool.
-#[derive(Clone, Debug, PartialEq)]
+/// The nodes of a pool. Displayed as the argument of `kubectl get nodes -l`, or `fallback`.
+#[derive(Clone, Debug, PartialEq, Display)]
 pub enum Members {
     /// The Windows nodes that match the selector.
     Selector(LabelSelector),
     /// The Windows nodes that no other pool selects.
+    #[display("fallback")]
     Fallback,
 }
 
@@ -115,16 +117,6 @@ pub struct RuntimeClass {
     pub tolerations: Vec<Toleration>,
     pub overhead: BTreeMap<String, Quantity>,
     pub adopt: bool,
-}
-
-impl fmt::Display for Members {
-    /// The selector as the argument of `kubectl get nodes -l`, or `fallback`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Selector(selector) => write!(f, "{selector}"),
-            Self::Fallback => f.write_str("fallback"),
-        }
-    }
 }
 
 impl Named for Pool {

@@ -1,9 +1,10 @@
 //! Problems with a resource, and their remedies.
 
-use std::fmt;
+use derive_more::Display;
 
 /// A problem with a field. Displayed as `path: wrong: remedy`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Display)]
+#[display("{path}: {wrong}: {remedy}")]
 pub struct Problem {
     /// The path of the field, such as `spec.taints[1].key`.
     pub path: String,
@@ -26,18 +27,13 @@ impl Problem {
 }
 
 /// Why something is not as specified, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
+#[display("{problem}. {remedy}")]
 pub struct Explanation {
     /// What is wrong, as a sentence without its period.
     pub problem: String,
     /// What to do, as a sentence without its period.
     pub remedy: String,
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}. {}", self.problem, self.remedy)
-    }
 }
 
 /// The path of a field of the object at `path`.
@@ -52,10 +48,4 @@ pub fn join(path: &str, field: &str) -> String {
 /// Whether a path is equal to `outer` or below it.
 pub fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.path, self.wrong, self.remedy)
-    }
 }

@@ -21,8 +21,9 @@ pub mod settings;
 mod standalone;
 mod yaml;
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
+use derive_more::Display;
 use winpool_api::{
     Taint,
     facts::{self, Build, ContainerRuntime, ContainerdLine, Minor, kubelet_flags::LAST_WITH_DOCKERSHIM},
@@ -58,19 +59,14 @@ pub enum Scope {
 pub use standalone::Bootstrap;
 
 /// The kind of node that a configuration is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
+#[display("kubelet {kubelet}, {runtime}, Windows {host}")]
 pub struct Variant {
     /// The kubelet's minor.
     pub kubelet: Minor,
     pub runtime: ContainerRuntime<ContainerdLine>,
     /// The host's build.
     pub host: Build,
-}
-
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kubelet {}, {}, Windows {}", self.kubelet, self.runtime, self.host)
-    }
 }
 
 /// The files of a configuration, by their keys in a ConfigMap: [`KUBELET_YAML`], [`KUBELET_ARGS`], with containerd

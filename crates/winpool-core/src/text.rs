@@ -1,12 +1,15 @@
 //! Parts of messages: counts, and lists of the first few names.
 
-use std::{collections::BTreeSet, error::Error, fmt};
+use std::{collections::BTreeSet, error::Error};
+
+use derive_more::Display;
 
 /// How many objects a message names.
 const NAMED: usize = 5;
 
 /// A number of things, such as `2 nodes`. The plural ends in `-s`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Display)]
+#[display("{count} {what}{}", self.agree("", "s"))]
 pub struct Counted<'a> {
     count: usize,
     what: &'a str,
@@ -21,12 +24,6 @@ impl Counted<'_> {
     /// The verb or pronoun that agrees with the number.
     pub fn agree(self, singular: &'static str, plural: &'static str) -> &'static str {
         agree(self.count, singular, plural)
-    }
-}
-
-impl fmt::Display for Counted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.count, self.what, self.agree("", "s"))
     }
 }
 

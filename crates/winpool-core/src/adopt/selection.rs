@@ -1,43 +1,31 @@
 //! The verification that each node is selected by exactly one pool.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
+
+use derive_more::Display;
 
 use super::pool::AdoptedPool;
 use crate::{node::WindowsNode, pool::Snapshot, text::some_of};
 
 /// A node that is not in exactly one pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
 pub enum SelectionProblem {
     /// The node reports no Windows version.
+    #[display("node {node} reports no Windows version, and is in no pool. Run winpool adopt again when it does")]
     NoVersion { node: String },
     /// No pool selects the node.
+    #[display(
+        "node {node} is in no pool{}",
+        reason.as_ref().map_or(". Give it a label, and select by it".to_owned(), |reason| format!(": {reason}"))
+    )]
     None {
         node: String,
         /// Why there is no pool for it, if that is known.
         reason: Option<String>,
     },
     /// Several pools select the node.
+    #[display("node {node} is selected by several pools: {}. Change their selectors", some_of(pools))]
     Several { node: String, pools: Vec<String> },
-}
-
-impl fmt::Display for SelectionProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoVersion { node } => {
-                write!(
-                    f,
-                    "node {node} reports no Windows version, and is in no pool. Run winpool adopt again when it does"
-                )
-            }
-            Self::None { node, reason: Some(reason) } => write!(f, "node {node} is in no pool: {reason}"),
-            Self::None { node, reason: None } => {
-                write!(f, "node {node} is in no pool. Give it a label, and select by it")
-            }
-            Self::Several { node, pools } => {
-                write!(f, "node {node} is selected by several pools: {}. Change their selectors", some_of(pools))
-            }
-        }
-    }
 }
 
 /// The nodes that are not in exactly one pool, according to a snapshot with the pools.

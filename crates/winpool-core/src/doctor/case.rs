@@ -1,7 +1,8 @@
 //! What the checks of symptoms have in common: the objects in question, and what a check answers.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
+use derive_more::Display;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Event, Node, NodeCondition, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -44,13 +45,15 @@ impl Observation {
 }
 
 /// Why a symptom is not determinable.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
 pub enum Undetermined {
     /// A part that shows it could not be read, or not completely.
     Unavailable(Unavailable),
     /// Only the node itself can show it, with this command.
+    #[display("only the node can show this. Run there: {_0}")]
     OnNode(&'static str),
     /// No log that was read shows it.
+    #[display("{because}. Run on the node: {command}")]
     NotLogged {
         /// What was read, or why nothing was.
         because: String,
@@ -64,17 +67,6 @@ pub enum Undetermined {
 impl From<Unavailable> for Undetermined {
     fn from(unavailable: Unavailable) -> Self {
         Self::Unavailable(unavailable)
-    }
-}
-
-impl fmt::Display for Undetermined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(unavailable) => unavailable.fmt(f),
-            Self::OnNode(command) => write!(f, "only the node can show this. Run there: {command}"),
-            Self::NotLogged { because, command } => write!(f, "{because}. Run on the node: {command}"),
-            Self::NotShown(reason) => f.write_str(reason),
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is read of a cluster for a diagnosis. A part that could not be read is not an empty part.
 
-use std::fmt;
-
+use derive_more::Display;
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
@@ -17,23 +16,16 @@ use winpool_api::named_enum;
 use crate::kind::Kind;
 
 /// What a diagnosis is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[allow(missing_docs)] // the names say it
 pub enum DiagnosisSubject {
+    #[display("pool {name}")]
     Pool { name: String },
+    #[display("node {name}")]
     Node { name: String },
+    #[display("pod {namespace}/{name}")]
     Pod { namespace: String, name: String },
-}
-
-impl fmt::Display for DiagnosisSubject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pool { name } => write!(f, "pool {name}"),
-            Self::Node { name } => write!(f, "node {name}"),
-            Self::Pod { namespace, name } => write!(f, "pod {namespace}/{name}"),
-        }
-    }
 }
 
 named_enum! {
@@ -79,18 +71,13 @@ impl EvidencePart {
 }
 
 /// A part that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
+#[display("{} are not read: {reason}", part.resource())]
 pub struct Unavailable {
     /// The part.
     pub part: EvidencePart,
     /// Why.
     pub reason: String,
-}
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} are not read: {}", self.part.resource(), self.reason)
-    }
 }
 
 /// The objects of a part, if they could be read.

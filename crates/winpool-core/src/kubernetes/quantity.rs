@@ -6,6 +6,8 @@
 
 use std::{fmt, str::FromStr};
 
+use derive_more::Display;
+
 /// An amount, exact to a billionth as in Kubernetes. Quantities are equal if their amounts are.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
@@ -192,10 +194,11 @@ impl fmt::Display for Quantity {
 }
 
 /// An eviction threshold: the amount of a resource that has to be available, or a share of the capacity.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Display)]
 pub enum Threshold {
     Amount(Quantity),
     /// A share of the capacity.
+    #[display("{}%", _0.0)]
     Percent(Percent),
 }
 
@@ -256,15 +259,6 @@ impl FromStr for Threshold {
         in_range
             .then_some(Self::Percent(Percent(percent)))
             .ok_or_else(|| ParseThresholdError::OutOfRange(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Threshold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Amount(quantity) => quantity.fmt(f),
-            Self::Percent(Percent(percent)) => write!(f, "{percent}%"),
-        }
     }
 }
 

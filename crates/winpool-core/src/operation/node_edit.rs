@@ -1,10 +1,8 @@
 //! The change of a node: one merge patch.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
+use derive_more::Display;
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 use serde_json::{Value, json};
 use winpool_api::{
@@ -51,13 +49,16 @@ pub enum Edit<T> {
 }
 
 /// The edit of one taint of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
 pub enum TaintEdit {
     /// The taint is added, or gets this value.
+    #[display("taint {}", _0.with_value(_1))]
     Set(TaintKey, String),
     /// The taint is removed.
+    #[display("remove taint {_0}")]
     Remove(TaintKey),
     /// The taint of another component is removed, because those of the pool replace it.
+    #[display("remove taint {_0}")]
     RemoveReplaced(Taint),
 }
 
@@ -89,16 +90,6 @@ pub enum RejectedPart {
 pub struct Rejection {
     pub message: ForeignText,
     pub part: RejectedPart,
-}
-
-impl fmt::Display for TaintEdit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Set(key, value) => write!(f, "taint {}", key.with_value(value)),
-            Self::Remove(key) => write!(f, "remove taint {key}"),
-            Self::RemoveReplaced(taint) => write!(f, "remove taint {taint}"),
-        }
-    }
 }
 
 impl TaintEdit {

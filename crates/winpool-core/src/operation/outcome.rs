@@ -1,6 +1,8 @@
 //! How writes ended.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
+
+use derive_more::Display;
 
 use super::{dependency::Dependency, node_edit::RejectedPart, write::Write};
 use crate::ForeignText;
@@ -36,7 +38,8 @@ pub enum Outcome {
 }
 
 /// Why a write failed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Display)]
+#[display("{message}")]
 pub struct WriteError {
     /// Identifies the failure, because messages differ between objects and attempts.
     pub cause: ErrorCause,
@@ -93,12 +96,6 @@ impl Outcome {
 impl<T: Into<ForeignText>> From<T> for WriteError {
     fn from(message: T) -> Self {
         Self { cause: ErrorCause::NoResponse, message: message.into() }
-    }
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.message.fmt(f)
     }
 }
 

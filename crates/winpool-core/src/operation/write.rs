@@ -1,7 +1,8 @@
 //! A write of one object.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
+use derive_more::Display;
 use serde::Serialize;
 use serde_json::{Value, json};
 use winpool_api::{WindowsNodeConfigSpec, named_enum, names::annotation};
@@ -18,7 +19,8 @@ use crate::{
 };
 
 /// An object that is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
+#[display("{kind} {}", self.key())]
 pub struct WriteTarget {
     /// Its kind, in the version of the request.
     pub kind: Kind,
@@ -145,12 +147,6 @@ impl WriteTarget {
             Some(namespace) => Cow::Owned(format!("{namespace}/{}", self.name)),
             None => Cow::Borrowed(&self.name),
         }
-    }
-}
-
-impl fmt::Display for WriteTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, self.key())
     }
 }
 

@@ -1,11 +1,9 @@
 //! The rendered configurations of a pool: one for each variant of kubelet, container runtime and build among its nodes.
 //! Variants with equal content share one.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use derive_more::Display;
 use serde_json::json;
 use winpool_api::{
     facts::{Build, ContainerRuntime, ContainerdLine, ContainerdVersion, Minor, containerd},
@@ -75,17 +73,12 @@ pub enum Rendering {
 }
 
 /// A variant for which a profile cannot be rendered.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Display)]
+#[display("for {variant}: {}", Problem::list(problems))]
 pub struct Unrendered {
     pub variant: Variant,
     /// The problems, with paths in the profile.
     pub problems: Vec<Problem>,
-}
-
-impl fmt::Display for Unrendered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "for {}: {}", self.variant, Problem::list(&self.problems))
-    }
 }
 
 /// A node that is expected to join a pool without nodes.

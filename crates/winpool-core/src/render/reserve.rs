@@ -8,8 +8,9 @@
 //! A reserve that the profile does not set keeps its unknown value from the node's own configuration, so less of such a
 //! resource may be allocatable than expected.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
+use derive_more::Display;
 use serde_json::{Map, Value};
 use winpool_api::facts::{
     Minor,
@@ -160,7 +161,11 @@ pub enum ConfigState {
 }
 
 /// A resource whose reported amount differs from the amount with the configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
+#[display(
+    "allocatable {resource} is {reported} instead of {}{expected}",
+    if *may_be_less { "at most " } else { "" }
+)]
 pub struct Difference {
     /// The resource, such as `memory`.
     pub resource: &'static str,
@@ -170,14 +175,6 @@ pub struct Difference {
     pub expected: Quantity,
     /// Whether the node may report less.
     pub may_be_less: bool,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, reported, expected, may_be_less } = self;
-        let at_most = if *may_be_less { "at most " } else { "" };
-        write!(f, "allocatable {resource} is {reported} instead of {at_most}{expected}")
-    }
 }
 
 /// Compares the reported resources of a node with those of a configuration. A node that does not report memory

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use derive_more::Display;
 use winpool_api::{
     Taint,
     facts::{
@@ -69,10 +70,15 @@ impl IssueKind {
 }
 
 /// A problem of a workload. Its text follows the name of the workload.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 #[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum WorkloadIssue {
     /// The container runtime could not start the pod sandbox, whose image is the pause image.
+    #[display(
+        "the pod sandbox does not start on {host}. The container runtime reports: {error}. Configure a pause image with an \
+         entry for {} on the node",
+        base_image(host.build)
+    )]
     SandboxCannotStart {
         /// The Windows of the node.
         host: OsVersion,
@@ -81,6 +87,11 @@ pub enum WorkloadIssue {
     /// An image does not run on a node.
     ImageCannotRun(ImageIssue),
     /// An image has the build of its node and a later revision.
+    #[display(
+        "{image} may fail to start on {host}: according to its registry it is for {}, a later update of the same Windows. \
+         Install Windows updates on the node, or use an earlier image",
+        windows_updates::described(*os)
+    )]
     ImageNewerThanHost {
         /// The image as it is written.
         image: ForeignText,
@@ -90,27 +101,49 @@ pub enum WorkloadIssue {
         host: OsVersion,
     },
     /// New pods cannot be scheduled to any pool.
+    #[display("new pods cannot be scheduled to any pool: {_0}")]
     Unschedulable(Unschedulable),
     /// A DaemonSet does not tolerate a taint of the nodes that it selects.
-    DaemonSetNotTolerating {
-        pool: String,
-        taint: Taint,
-    },
+    #[display(
+        "selects nodes of pool {pool} and gets no pod there, because it does not tolerate {taint}. Add the toleration to its \
+         template"
+    )]
+    DaemonSetNotTolerating { pool: String, taint: Taint },
     /// A DaemonSet relies on its RuntimeClass.
+    #[display(
+        "relies on RuntimeClass {class}, whose selector and tolerations the DaemonSet controller ignores. Add {} to the \
+         nodeSelector of its template, and the tolerations of the class",
+        some_of(missing.iter().map(ToString::to_string))
+    )]
     DaemonSetIgnoresRuntimeClass {
         class: String,
         /// The labels that only the RuntimeClass selects.
         missing: Vec<NodeLabel>,
     },
+    #[display(
+        "is for Linux and runs on a Windows node. A NoSchedule taint does not evict it. Delete the pod, and select \
+         kubernetes.io/os=linux in its spec"
+    )]
     LinuxPodOnWindowsNode,
     /// The scheduler may choose a Windows node for a pod that is not for Windows.
+    #[display(
+        "{} and could be scheduled to the nodes of this pool. Select kubernetes.io/os=linux{}",
+        if *declared { "is for Linux" } else { "does not declare its operating system" },
+        if *declared { " as well" } else { "" }
+    )]
     LinuxPodMayLand {
         /// Whether the pod declares that it is for Linux.
         declared: bool,
     },
     /// The API server would reject the pod when it is created again.
+    #[display("cannot be created again after a restart: {_0}")]
     CannotBeCreatedAgain(Unschedulable),
     /// The pod would not be scheduled to its pool again.
+    #[display(
+        "is running and would not be scheduled here after a restart: it does not tolerate {taint}{}. Add the toleration, or \
+         use a RuntimeClass of the pool",
+        if *withheld { ", which the pool has not set yet" } else { "" }
+    )]
     NotReschedulable {
         /// The taint that it does not tolerate.
         taint: Taint,
@@ -118,6 +151,10 @@ pub enum WorkloadIssue {
         withheld: bool,
     },
     /// The pod has the former selector of its RuntimeClass.
+    #[display(
+        "was created when RuntimeClass {class} selected {}, and the class now selects {key}={now}. Restart the pod to move it",
+        before.as_ref().map_or_else(|| format!("no {key}"), |value| format!("{key}={value}"))
+    )]
     RuntimeClassChanged {
         class: String,
         key: String,
@@ -127,16 +164,30 @@ pub enum WorkloadIssue {
         now: String,
     },
     /// The memory limits on a node exceed its allocatable memory.
+    #[display(
+        "has {} of allocatable memory and pods with limits of {} in total. Windows then uses the page file, which slows down \
+         every pod on the node. Lower the limits, or move pods to other nodes",
+        Quantity::of_bytes(*allocatable),
+        bytes_at_most(*limits)
+    )]
     MemoryOvercommitted {
         /// The allocatable memory in bytes.
         allocatable: i64,
         /// The sum of the limits in bytes.
         limits: i128,
     },
-    NoMemoryLimit {
-        container: String,
-    },
+    #[display(
+        "container {container} has no memory limit, and Windows uses the page file instead of killing processes. Set a limit, \
+         and a request of the same size"
+    )]
+    NoMemoryLimit { container: String },
     /// A container requests less memory than its limit.
+    #[display(
+        "container {container} requests {} of memory with a limit of {}, and Windows uses the page file instead of killing \
+         processes. Set the request to the limit",
+        Quantity::of_bytes(*request),
+        Quantity::of_bytes(*limit)
+    )]
     MemoryRequestBelowLimit {
         container: String,
         /// The request in bytes.
@@ -145,6 +196,7 @@ pub enum WorkloadIssue {
         limit: i64,
     },
     /// Fields that Windows ignores or rejects, by path.
+    #[display("uses fields that Windows ignores or rejects: {}. Remove them", some_of(_0))]
     FieldsWithoutEffect(Vec<String>),
 }
 
@@ -164,86 +216,6 @@ impl WorkloadIssue {
             Self::MemoryOvercommitted { .. } => IssueKind::MemoryOvercommitted,
             Self::NoMemoryLimit { .. } | Self::MemoryRequestBelowLimit { .. } => IssueKind::MemoryNotReserved,
             Self::FieldsWithoutEffect(_) => IssueKind::FieldsWithoutEffect,
-        }
-    }
-}
-
-impl fmt::Display for WorkloadIssue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SandboxCannotStart { host, error } => write!(
-                f,
-                "the pod sandbox does not start on {host}. The container runtime reports: {error}. Configure a pause image with \
-                 an entry for {} on the node",
-                base_image(host.build)
-            ),
-            Self::ImageCannotRun(issue) => write!(f, "{issue}"),
-            Self::ImageNewerThanHost { image, os, host } => write!(
-                f,
-                "{image} may fail to start on {host}: according to its registry it is for {}, a later update of the same \
-                 Windows. Install Windows updates on the node, or use an earlier image",
-                windows_updates::described(*os)
-            ),
-            Self::Unschedulable(reason) => write!(f, "new pods cannot be scheduled to any pool: {reason}"),
-            Self::DaemonSetNotTolerating { pool, taint } => write!(
-                f,
-                "selects nodes of pool {pool} and gets no pod there, because it does not tolerate {taint}. Add the toleration \
-                 to its template"
-            ),
-            Self::DaemonSetIgnoresRuntimeClass { class, missing } => write!(
-                f,
-                "relies on RuntimeClass {class}, whose selector and tolerations the DaemonSet controller ignores. Add {} to the \
-                 nodeSelector of its template, and the tolerations of the class",
-                some_of(missing.iter().map(ToString::to_string))
-            ),
-            Self::LinuxPodOnWindowsNode => f.write_str(
-                "is for Linux and runs on a Windows node. A NoSchedule taint does not evict it. Delete the pod, and select \
-                 kubernetes.io/os=linux in its spec",
-            ),
-            Self::LinuxPodMayLand { declared: true } => f.write_str(
-                "is for Linux and could be scheduled to the nodes of this pool. Select kubernetes.io/os=linux as well",
-            ),
-            Self::LinuxPodMayLand { declared: false } => f.write_str(
-                "does not declare its operating system and could be scheduled to the nodes of this pool. Select \
-                 kubernetes.io/os=linux",
-            ),
-            Self::CannotBeCreatedAgain(reason) => write!(f, "cannot be created again after a restart: {reason}"),
-            Self::NotReschedulable { taint, withheld } => write!(
-                f,
-                "is running and would not be scheduled here after a restart: it does not tolerate {taint}{}. Add the \
-                 toleration, or use a RuntimeClass of the pool",
-                if *withheld { ", which the pool has not set yet" } else { "" }
-            ),
-            Self::RuntimeClassChanged { class, key, before, now } => {
-                let before = before.as_ref().map_or_else(|| format!("no {key}"), |value| format!("{key}={value}"));
-                write!(
-                    f,
-                    "was created when RuntimeClass {class} selected {before}, and the class now selects {key}={now}. Restart \
-                     the pod to move it"
-                )
-            }
-            Self::MemoryOvercommitted { allocatable, limits } => write!(
-                f,
-                "has {} of allocatable memory and pods with limits of {} in total. Windows then uses the page file, which slows \
-                 down every pod on the node. Lower the limits, or move pods to other nodes",
-                Quantity::of_bytes(*allocatable),
-                bytes_at_most(*limits)
-            ),
-            Self::NoMemoryLimit { container } => write!(
-                f,
-                "container {container} has no memory limit, and Windows uses the page file instead of killing processes. Set a \
-                 limit, and a request of the same size"
-            ),
-            Self::MemoryRequestBelowLimit { container, request, limit } => write!(
-                f,
-                "container {container} requests {} of memory with a limit of {}, and Windows uses the page file instead of \
-                 killing processes. Set the request to the limit",
-                Quantity::of_bytes(*request),
-                Quantity::of_bytes(*limit)
-            ),
-            Self::FieldsWithoutEffect(fields) => {
-                write!(f, "uses fields that Windows ignores or rejects: {}. Remove them", some_of(fields))
-            }
         }
     }
 }
@@ -291,36 +263,25 @@ impl fmt::Display for ImageIssue {
 }
 
 /// What to do about an image.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 #[allow(missing_docs)] // `host` is the build of the node
 pub enum ImageRemedy {
     /// The image is for Linux.
+    #[display("build it for {}, or select kubernetes.io/os=linux", base_image(*host))]
     BuildForWindows { host: Build },
     /// Only containerd is too old.
+    #[display("upgrade containerd to {needs}, or rebuild it on {}", base_image(*host))]
     UpgradeContainerd {
         host: Build,
         /// The first version that runs the image.
         needs: ContainerdVersion,
     },
     /// The nodes of another pool run the image.
+    #[display("rebuild it on {}, or use pool {pool}", base_image(*host))]
     UsePool { host: Build, pool: String },
     /// No pool runs it.
+    #[display("rebuild it on {}", base_image(*host))]
     Rebuild { host: Build },
-}
-
-impl fmt::Display for ImageRemedy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BuildForWindows { host } => {
-                write!(f, "build it for {}, or select kubernetes.io/os=linux", base_image(*host))
-            }
-            Self::UpgradeContainerd { host, needs } => {
-                write!(f, "upgrade containerd to {needs}, or rebuild it on {}", base_image(*host))
-            }
-            Self::UsePool { host, pool } => write!(f, "rebuild it on {}, or use pool {pool}", base_image(*host)),
-            Self::Rebuild { host } => write!(f, "rebuild it on {}", base_image(*host)),
-        }
-    }
 }
 
 fn name(source: EvidenceSource) -> &'static str {

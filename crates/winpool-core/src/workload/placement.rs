@@ -1,7 +1,8 @@
 //! The pools that the pods of a workload can be scheduled to, or why there is none.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
+use derive_more::Display;
 use winpool_api::{Taint, facts::runtimes::HANDLERS, names::label};
 
 use super::{
@@ -10,17 +11,25 @@ use super::{
 };
 use crate::text::some_of;
 
-/// Why pods are not scheduled to any pool.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Why pods are not scheduled to any pool. Displayed with the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 #[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum Unschedulable {
     /// The RuntimeClass does not exist.
+    #[display("RuntimeClass {class} does not exist. {}", match of_pools.as_slice() {
+        [] => "Create it, or remove runtimeClassName".to_owned(),
+        classes => format!("Use one of {}", some_of(classes)),
+    })]
     RuntimeClassNotFound {
         class: String,
         /// The existing RuntimeClasses of the pools.
         of_pools: Vec<String>,
     },
     /// The nodeSelector and the RuntimeClass require different values of a label.
+    #[display(
+        "nodeSelector has {key}={own_value} and RuntimeClass {class} has {key}={class_value}, so the API server rejects the \
+         pods. Remove one of the two"
+    )]
     SelectorConflict {
         class: String,
         key: String,
@@ -29,6 +38,7 @@ pub enum Unschedulable {
         /// The value in the nodeSelector.
         own_value: String,
     },
+    #[display("no node matches: the nodes of pool {pool} {unmet}. Correct nodeSelector or affinity")]
     NoMatchingNode {
         /// The pool whose nodes meet the most requirements.
         pool: String,
@@ -36,6 +46,10 @@ pub enum Unschedulable {
         unmet: NodeRequirement,
     },
     /// A taint is not tolerated.
+    #[display(
+        "taint {taint} of pool {pool} is not tolerated. Add the toleration{}",
+        class.as_ref().map_or_else(String::new, |class| format!(", or runtimeClassName: {class}"))
+    )]
     UntoleratedTaint {
         pool: String,
         taint: Taint,
@@ -43,6 +57,10 @@ pub enum Unschedulable {
         class: Option<String>,
     },
     /// The container runtime does not have the handler of the RuntimeClass.
+    #[display(
+        "the container runtime of pool {pool} does not have handler {handler} of RuntimeClass {class}. Use a RuntimeClass with {}",
+        available.join(" or ")
+    )]
     HandlerMissing {
         pool: String,
         class: String,
@@ -52,16 +70,19 @@ pub enum Unschedulable {
     },
 }
 
-/// A requirement of a pod on its node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A requirement of a pod on its node. Displayed as the predicate of a sentence about nodes that do not meet it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 pub enum NodeRequirement {
     /// A label with this value.
+    #[display("do not have {_0}")]
     Label(NodeLabel),
     /// The node affinity.
+    #[display("do not match the node affinity")]
     Affinity,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
+#[display("{key}={value}")]
 pub struct NodeLabel {
     pub key: String,
     pub value: String,
@@ -342,53 +363,5 @@ impl<'a> EffectiveSpec<'a> {
 impl From<(&String, &String)> for NodeLabel {
     fn from((key, value): (&String, &String)) -> Self {
         Self { key: key.clone(), value: value.clone() }
-    }
-}
-
-impl fmt::Display for NodeLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.key, self.value)
-    }
-}
-
-impl fmt::Display for NodeRequirement {
-    /// The predicate of a sentence about nodes that do not meet the requirement.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Label(label) => write!(f, "do not have {label}"),
-            Self::Affinity => f.write_str("do not match the node affinity"),
-        }
-    }
-}
-
-impl fmt::Display for Unschedulable {
-    /// The problem and the remedy.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RuntimeClassNotFound { class, of_pools } if of_pools.is_empty() => {
-                write!(f, "RuntimeClass {class} does not exist. Create it, or remove runtimeClassName")
-            }
-            Self::RuntimeClassNotFound { class, of_pools } => {
-                write!(f, "RuntimeClass {class} does not exist. Use one of {}", some_of(of_pools))
-            }
-            Self::SelectorConflict { class, key, class_value, own_value } => write!(
-                f,
-                "nodeSelector has {key}={own_value} and RuntimeClass {class} has {key}={class_value}, so the API server \
-                 rejects the pods. Remove one of the two"
-            ),
-            Self::NoMatchingNode { pool, unmet } => {
-                write!(f, "no node matches: the nodes of pool {pool} {unmet}. Correct nodeSelector or affinity")
-            }
-            Self::UntoleratedTaint { pool, taint, class } => {
-                write!(f, "taint {taint} of pool {pool} is not tolerated. Add the toleration")?;
-                class.as_ref().map_or(Ok(()), |class| write!(f, ", or runtimeClassName: {class}"))
-            }
-            Self::HandlerMissing { pool, class, handler, available } => write!(
-                f,
-                "the container runtime of pool {pool} does not have handler {handler} of RuntimeClass {class}. Use a \
-                 RuntimeClass with {}",
-                available.join(" or ")
-            ),
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! The part of a pod's spec that is checked. Thousands of pods can share one template.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
+use derive_more::Display;
 use k8s_openapi::{api::core::v1 as core, apimachinery::pkg::api::resource};
 use winpool_api::{
     Taint, Toleration,
@@ -22,7 +23,7 @@ const NODE_NAME: &str = "metadata.name";
 const ARCHITECTURES: [&str; 2] = [label::ARCH, "beta.kubernetes.io/arch"];
 
 /// The operating system of a pod's containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 pub enum System {
     Windows,
     Linux,
@@ -154,15 +155,6 @@ fn required_affinity(spec: &core::PodSpec) -> Vec<Vec<Requirement>> {
         both.map(Requirement::from).collect()
     };
     terms.iter().map(requirements).collect()
-}
-
-impl fmt::Display for System {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Windows => "Windows",
-            Self::Linux => "Linux",
-        })
-    }
 }
 
 impl System {

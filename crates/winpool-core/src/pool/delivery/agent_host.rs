@@ -1,7 +1,6 @@
 //! Whether a node can run the agent's pod, which has a HostProcess container.
 
-use std::fmt;
-
+use derive_more::Display;
 use winpool_api::facts::{
     Build, ContainerRuntime, ContainerdVersion,
     host_process::{self, FIRST_WINDOWS, FIRST_WITH_BOUND_MOUNTS, Mounts},
@@ -10,13 +9,22 @@ use winpool_api::facts::{
 use crate::node::WindowsNode;
 
 /// Why a node cannot run the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 pub enum AgentObstacle {
     /// Its Windows has no HostProcess containers.
+    #[display(
+        "the agent needs Windows Server 2019 ({FIRST_WINDOWS}) or later, and this is {_0}. Replace the node, or move it to a \
+         pool with delivery.method: None"
+    )]
     Windows(Build),
     /// Its containerd has no HostProcess containers, or only those without bind mounts.
+    #[display("the agent needs containerd {FIRST_WITH_BOUND_MOUNTS} or later, and this is {_0}. Upgrade containerd")]
     Containerd(ContainerdVersion),
     /// Its container runtime is not containerd.
+    #[display(
+        "the agent needs containerd {FIRST_WITH_BOUND_MOUNTS} or later, and this is Docker. Replace the node, or move it to a \
+         pool with delivery.method: None"
+    )]
     OtherRuntime,
 }
 
@@ -35,27 +43,6 @@ impl AgentObstacle {
                 (host_process::mounts(*version) != Some(Mounts::Bound)).then_some(Self::Containerd(*version))
             }
             ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd => Some(Self::OtherRuntime),
-        }
-    }
-}
-
-impl fmt::Display for AgentObstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Windows(build) => write!(
-                f,
-                "the agent needs Windows Server 2019 ({FIRST_WINDOWS}) or later, and this is {build}. Replace the node, or move it \
-                 to a pool with delivery.method: None"
-            ),
-            Self::Containerd(version) => write!(
-                f,
-                "the agent needs containerd {FIRST_WITH_BOUND_MOUNTS} or later, and this is {version}. Upgrade containerd"
-            ),
-            Self::OtherRuntime => write!(
-                f,
-                "the agent needs containerd {FIRST_WITH_BOUND_MOUNTS} or later, and this is Docker. Replace the node, or move it \
-                 to a pool with delivery.method: None"
-            ),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What an autoscaler has to know about the machines of a group that has none: labels, taints and capacity.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
+use derive_more::Display;
 use winpool_api::{
     SelectorOperator, Taint,
     facts::{
@@ -106,7 +107,8 @@ pub fn annotations(
 
 /// A resource of which a provider reports the capacity, so that the autoscaler expects more of it on a new node than there is for
 /// pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
+#[display("{} {capacity} instead of {allocatable}", resource.name())]
 pub struct Overstated {
     pub resource: Resource,
     /// What the provider reports.
@@ -115,12 +117,6 @@ pub struct Overstated {
     pub allocatable: Quantity,
     /// The annotation with which another amount can be described.
     pub annotation: &'static str,
-}
-
-impl fmt::Display for Overstated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} instead of {}", self.resource.name(), self.capacity, self.allocatable)
-    }
 }
 
 /// The resources that a provider overstates, unless an annotation of the group describes them.

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use derive_more::Display;
 use jiff::Timestamp;
 use winpool_api::{Taint, TaintKey, names::reason};
 
@@ -61,7 +62,7 @@ pub struct NodePlan {
 }
 
 /// What stands in the way of the desired state of a node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Display)]
 pub enum Obstacle {
     /// A taint has another value, which is not overwritten.
     TaintConflict(ValueConflict<TaintKey>),
@@ -93,20 +94,6 @@ impl Obstacle {
             Self::Reverted(_) => reason::CONTESTED,
             Self::Untolerated(_) => reason::PROGRESSING,
             Self::ClassNotWritten(_) => reason::WRITE_FAILED,
-        }
-    }
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TaintConflict(conflict) => write!(f, "{conflict}"),
-            Self::LabelConflict(conflict) => write!(f, "{conflict}"),
-            Self::Rejected(message) => write!(f, "{message}"),
-            Self::Reverted(field) => write!(f, "{field}"),
-            Self::WouldEvict(key) | Self::WouldStrand(key) | Self::Untolerated(key) | Self::ClassNotWritten(key) => {
-                write!(f, "{key}")
-            }
         }
     }
 }
