@@ -65,9 +65,7 @@ pub struct OperatorSettings {
     /// The namespace of the operator's ConfigMaps and Secret.
     pub namespace: String,
     pub metrics: Metrics,
-    /// The readiness of the operator.
     pub readiness: Readiness,
-    /// Whether workloads are watched.
     pub workloads: bool,
     /// The client of registries, if they may be contacted.
     pub registry: Option<Registry>,
@@ -225,7 +223,6 @@ impl Probes {
     }
 }
 
-/// The queues of the controllers.
 struct Queues {
     pools: Queue<Trigger>,
     profiles: Queue<Trigger>,
@@ -240,7 +237,6 @@ fn queues(caches: Arc<Caches>) -> (EventMapper, Queues) {
 }
 
 impl Queues {
-    /// Runs the controllers until the shutdown.
     async fn run(self, context: &Context, shutdown: &CancellationToken) {
         let published = unassigned::Published::default();
         tokio::join!(

@@ -38,7 +38,6 @@ const TRACED: &str = "info,winpool=debug";
 /// Why telemetry could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter is invalid.
     #[error(transparent)]
     Filter(#[from] FilterError),
     /// This program cannot send traces.

@@ -20,13 +20,11 @@ use tracing::{debug, warn};
 /// What the API server says about a token and a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The request is allowed.
     Allowed,
     /// The token is of no user: invalid, expired, or for other audiences.
     NotAuthenticated,
     /// The user may not make the request.
     NotAuthorized {
-        /// The name of the user.
         user: String,
     },
 }

@@ -31,7 +31,6 @@ pub enum CertificateSource {
     Files {
         /// The certificate, followed by those of intermediate authorities.
         certificate: PathBuf,
-        /// Its private key.
         key: PathBuf,
     },
 }
@@ -41,11 +40,7 @@ pub enum CertificateSource {
 pub enum CertificateError {
     /// A file cannot be read, or has no PEM block of its kind.
     #[error("{}: {why}", file.display())]
-    File {
-        file: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
+    File { file: PathBuf, why: String },
     /// Certificate and key do not belong together, or cannot be used.
     #[error("certificate and key: {0}")]
     Pair(#[from] rustls::Error),

@@ -47,7 +47,6 @@ pub struct PoolReport {
     pub rollout_start: Option<i64>,
 }
 
-/// The reports of all pools.
 #[derive(Debug, Default)]
 pub(super) struct Pools(Mutex<BTreeMap<String, PoolSeries>>);
 

@@ -17,7 +17,6 @@ enum Right {
     Unlimited,
     /// Another process is the leader, or none.
     None,
-    /// Until this time.
     Until(Instant),
 }
 

@@ -60,7 +60,6 @@ type Key = (String, bool, String);
 /// Why an event was not published: the status code, or `None` without an answer.
 type Failure = Option<u16>;
 
-/// An event that was published.
 #[derive(Clone)]
 struct Published {
     name: String,

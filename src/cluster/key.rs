@@ -17,7 +17,6 @@ use winpool_core::{ownership::Ownership, record::OwnershipKey};
 
 use super::limited;
 
-/// The entry of the Secret.
 const ENTRY: &str = "key";
 /// How often the Secret is read, to restore a deleted Secret and to use the key of a replaced one.
 const INTERVAL: Duration = Duration::from_secs(60);

@@ -15,7 +15,6 @@ pub fn resource(kind: Kind) -> ApiResource {
 
 /// The type with which a kind of object is found at run time: none for the types of Kubernetes.
 pub trait OfKind {
-    /// Of this kind.
     fn of(kind: Kind) -> Self;
 }
 

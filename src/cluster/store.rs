@@ -170,7 +170,6 @@ impl<V: View> Store<V> {
         difference(before, None)
     }
 
-    /// Replaces all objects by a complete list.
     pub(crate) fn replace(&self, list: Vec<V>) -> Vec<ObjectChange<V>> {
         let now: Objects<V> = list.into_iter().collect();
         let before = self.0.send_replace(Contents::Synced(now.clone()));

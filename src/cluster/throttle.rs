@@ -207,7 +207,6 @@ impl LimiterState {
         }
     }
 
-    /// A request was accepted.
     fn accept(&mut self, now: Instant) {
         let raise_slowly = self.reduced.is_some_and(|reduced| now < reduced + SLOW_RAISE);
         self.accepted += 1;
@@ -240,7 +239,6 @@ fn retry_after(response: &Response<Body>) -> Duration {
     header.map_or(DEFAULT_RETRY_AFTER, Duration::from_secs).min(MAX_RETRY_AFTER)
 }
 
-/// Whether a request starts a watch.
 pub(super) fn is_watch(request: &Request<Body>) -> bool {
     request.uri().query().into_iter().flat_map(|query| query.split('&')).any(|one| one == "watch=true")
 }

@@ -36,7 +36,6 @@ pub struct Writer {
 /// The version of an object after a write: a cache with this version contains the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenVersion {
-    /// The kind of the object.
     pub kind: Kind,
     /// Its name, or `namespace/name`.
     pub name: String,

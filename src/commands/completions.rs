@@ -140,7 +140,6 @@ pub(super) struct ManArgs {
     out: PathBuf,
 }
 
-/// Writes the manual pages.
 pub(super) fn write_manual(args: &ManArgs) -> Result<(), CommandError> {
     let pages = program::command().disable_help_subcommand(true);
     fs::create_dir_all(&args.out)

@@ -55,7 +55,6 @@ impl Subject {
         Code::ALL.iter().copied().map(Self::Code).chain(conditions).chain(reasons).chain(symptoms).chain(issues)
     }
 
-    /// The names by which it is found.
     fn names(self) -> Vec<String> {
         match self {
             Self::Code(code) => vec![code.name().to_owned()],

@@ -85,7 +85,6 @@ pub(super) struct Args {
     registries: registry::Args,
 }
 
-/// The output format of findings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum FindingFormat {
     /// One line for each finding, and one for each code

@@ -39,7 +39,6 @@ pub struct Context {
     pub metrics: Metrics,
     /// The failures that were logged.
     pub failures: LogDeduplicator,
-    /// The nodes where a configuration failed.
     pub failed_nodes: FailedNodes,
 }
 
@@ -81,9 +80,7 @@ pub struct Writes {
 
 /// The report of a reconcile on its object.
 pub struct StatusUpdate<'a> {
-    /// The kind of the object.
     pub kind: Kind,
-    /// The name of the object.
     pub name: &'a str,
     /// Whether a change is held until an administrator allows it.
     pub held: bool,

@@ -28,9 +28,7 @@ use crate::cluster::{Caches, ObjectChange, SandboxEvent, View};
 pub struct EventMapper {
     /// The caches, which already contain the change.
     pub caches: Arc<Caches>,
-    /// The queue of pools.
     pub pools: Enqueuer<Trigger>,
-    /// The queue of profiles.
     pub profiles: Enqueuer<Trigger>,
     /// The queue of the nodes in no pool.
     pub unassigned: Enqueuer<Trigger>,

@@ -20,7 +20,6 @@ const INTERVAL: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureReport {
     pub key: LogKey,
-    /// The names of the objects.
     pub objects: Vec<String>,
     /// The message of the first failure.
     pub message: ForeignText,

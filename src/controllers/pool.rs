@@ -63,7 +63,6 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     context.finish(&writes, update).await
 }
 
-/// The metrics of the pool.
 fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> PoolReport {
     let pool = &plan.pool.name;
     let phases = delivery::phases(snapshot, pool);

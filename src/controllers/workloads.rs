@@ -182,7 +182,6 @@ impl WorkloadController {
         Some(Event { about, warning: true, reason: kind.reason().to_owned(), action: "Check", message })
     }
 
-    /// Publishes the summaries, and enqueues their pools.
     fn publish(&self, summaries: BTreeMap<String, Arc<PoolWorkloads>>) {
         let changed: Vec<String> = summaries.keys().cloned().collect();
         let pools = self.context.caches.pools.all();

@@ -40,7 +40,6 @@ pub(super) struct Authentication {
     tokens: Mutex<LruMap<TokenKey, Token>>,
 }
 
-/// The scope of a token.
 #[derive(Clone, Debug)]
 pub(super) struct Scope<'a> {
     /// The key of the endpoint.

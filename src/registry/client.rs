@@ -22,7 +22,6 @@ use super::{
     settings::RegistrySettings,
 };
 
-/// An HTTP client.
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
@@ -31,7 +30,6 @@ pub(super) struct Client {
     pub(super) requests: AtomicU64,
 }
 
-/// A request.
 pub(super) struct Get {
     pub(super) url: Url,
     pub(super) accept: &'static str,
@@ -49,7 +47,6 @@ pub(super) struct Response {
     pub(super) body: Vec<u8>,
     /// Whether the response is from another host, after a redirect.
     pub(super) redirected: bool,
-    /// The host that sent it.
     pub(super) host: String,
 }
 

@@ -45,11 +45,7 @@ impl fmt::Display for Failure {
 pub enum RegistryError {
     /// The certificates of additional authorities cannot be read.
     #[error("{}: {reason}", path.display())]
-    Certificates {
-        /// The file.
-        path: PathBuf,
-        reason: String,
-    },
+    Certificates { path: PathBuf, reason: String },
     /// TLS cannot be set up, for instance because the system has no certificates of authorities.
     #[error("cannot create a client for registries: {0}")]
     Client(String),

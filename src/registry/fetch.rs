@@ -46,7 +46,6 @@ impl<'a> ImageFetch<'a> {
         Self { client, authentication, endpoint, image, login, documents: 0, platforms: Vec::new() }
     }
 
-    /// The platforms of the image.
     pub(super) async fn content(mut self) -> Result<ImagePlatforms, Failure> {
         let root = self.fetch_root().await?;
         let mut unread = match root {
@@ -109,7 +108,6 @@ impl<'a> ImageFetch<'a> {
         self.fetch(url, ACCEPT, self.client.settings.largest_manifest).await
     }
 
-    /// Fetches an image configuration.
     async fn fetch_config(&mut self, descriptor: &Descriptor) -> Result<ImagePlatform, Failure> {
         let largest = self.client.settings.largest_config;
         self.check_size(descriptor, largest)?;

@@ -34,11 +34,9 @@ const MAX_NAME: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Document {
     Index(Vec<Entry>),
-    /// The configuration of a manifest.
     Manifest(Descriptor),
 }
 
-/// An entry of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Image(ImagePlatform),

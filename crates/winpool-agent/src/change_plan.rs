@@ -25,7 +25,6 @@ pub struct FileEdit {
 pub struct ServiceEdit {
     /// The definition that is restored by a rollback.
     pub before: ServiceDefinition,
-    /// The definition that is applied.
     pub after: ServiceDefinition,
 }
 
@@ -64,7 +63,6 @@ pub struct RuntimeCheck {
 /// All changes that a configuration makes on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePlan {
-    /// The files that differ.
     pub files: Vec<FileEdit>,
     /// The service definitions that differ.
     pub services: Vec<ServiceEdit>,
@@ -81,7 +79,6 @@ pub struct ChangePlan {
 /// Why a configuration is refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The reason in status.
     pub reason: RefusalReason,
     /// What is wrong, with the path or the program's own message, and the remedy.
     pub message: String,

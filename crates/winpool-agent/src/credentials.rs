@@ -23,7 +23,6 @@ pub enum CredentialsError {
     /// A file of the ServiceAccount cannot be read.
     #[error("cannot read {path}: {error}")]
     Unreadable {
-        /// The path on the host.
         path: String,
         /// The error of the operating system.
         error: io::Error,
@@ -31,7 +30,6 @@ pub enum CredentialsError {
     /// The certificate authority of the cluster is not in PEM format.
     #[error("{path} has no certificate: {error}")]
     InvalidCertificate {
-        /// The path on the host.
         path: String,
         /// What is wrong with the file.
         error: pem::Error,

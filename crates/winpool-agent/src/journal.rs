@@ -25,7 +25,6 @@ const REJECTIONS: usize = 16;
 pub struct Journal {
     /// The last configuration that was verified and confirmed.
     pub applied: Option<ConfigId>,
-    /// The change in progress.
     pub change: Option<CurrentChange>,
     /// What was not verified of the applied configuration, and why.
     #[serde(default)]
@@ -43,7 +42,6 @@ pub struct Journal {
 pub struct ConfigId {
     /// The name of the ConfigMap.
     pub config: String,
-    /// The digest of its content.
     pub digest: String,
     /// A higher number requests a rejected configuration again.
     pub attempt: u32,
@@ -52,7 +50,6 @@ pub struct ConfigId {
 /// A configuration that is not applied again until its digest changes or its attempt is raised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastRejection {
-    /// The configuration.
     pub id: ConfigId,
     /// Why it was rolled back.
     pub failure: RollbackCause,
@@ -61,7 +58,6 @@ pub struct PastRejection {
 /// Why a change was rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollbackCause {
-    /// The reason in status.
     pub reason: RollbackReason,
     /// The details, such as the name of the service.
     pub message: String,

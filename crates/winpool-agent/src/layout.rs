@@ -86,16 +86,12 @@ pub enum FlagsPlace {
     Service,
     /// `kubeadm-flags.env`, which a start script reads.
     EnvironmentFile {
-        /// The path of the file.
         path: String,
         /// The path of the script, which is not changed.
         script: String,
     },
     /// A file with `kubelet-arg` in the directory of RKE2's configuration.
-    Rke2 {
-        /// The path of the file.
-        path: String,
-    },
+    Rke2 { path: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,7 +266,6 @@ pub(super) fn absolute(path: &str) -> String {
     if rooted { format!("C:{path}") } else { path }
 }
 
-/// The directory of a file.
 pub(super) fn directory(path: &str) -> &str {
     path.rsplit_once('\\').map_or("", |(directory, _)| directory)
 }

@@ -34,13 +34,11 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long the API server keeps a watch open. A connection that was cut without notice is replaced after that: a confirmation
 /// must arrive in time.
 const WATCH_TIMEOUT_SECONDS: u32 = 60;
-/// The field manager of the status.
 const FIELD_MANAGER: &str = "winpool-agent";
 
 /// The options of an agent.
 #[derive(Clone)]
 pub struct AgentOptions {
-    /// The name of the node.
     pub node: String,
     /// The namespace of the operator, with the ConfigMaps.
     pub namespace: String,

@@ -41,7 +41,6 @@ pub struct Worker<'a> {
     source: &'a dyn Source,
     cycle: Cycle<'a>,
     check_interval: Duration,
-    /// The UUID of the machine.
     system_uuid: String,
     observed: ObservedNode,
     /// The configuration that [`ObservedNode::refusal`] is about, and when it was refused.

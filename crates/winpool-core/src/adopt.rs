@@ -112,7 +112,6 @@ fn enforced(snapshot: &Snapshot, pool: &AdoptedPool) -> Option<Plan> {
     Planner::new(&snapshot).plan(&pool.name)
 }
 
-/// The snapshot with these pools in mode Observe.
 fn observing(snapshot: &Snapshot, pools: &[AdoptedPool]) -> Snapshot {
     let mut snapshot = snapshot.clone();
     for pool in pools {

@@ -31,13 +31,10 @@ const MAX_OBSERVATIONS: usize = 5;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
-    /// What it is about.
     pub subject: String,
-    /// The symptoms that it has.
     pub found: Vec<FoundSymptom>,
     /// The ids of the symptoms that it does not have.
     pub excluded: Vec<&'static str>,
-    /// The symptoms that are not determinable.
     pub not_determinable: Vec<UndeterminedSymptom>,
 }
 
@@ -64,7 +61,6 @@ pub struct FoundSymptom {
 pub struct UndeterminedSymptom {
     pub id: &'static str,
     pub title: &'static str,
-    /// Why.
     pub because: Undetermined,
 }
 

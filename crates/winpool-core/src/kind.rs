@@ -24,11 +24,9 @@ pub struct Kind {
     pub version: &'static str,
     /// The name in paths.
     pub plural: &'static str,
-    /// Where its objects are.
     pub scope: KindScope,
     /// The field manager of its objects, without their status.
     pub manager: &'static str,
-    /// What needs its objects.
     pub needed_by: NeededBy,
     /// The objects that are read.
     pub selection: Selection,
@@ -151,7 +149,6 @@ const fn row(group: &'static str, version: &'static str, name: &'static str, plu
     Kind { name, group, version, plural, scope, manager: manager::OBJECTS, needed_by, selection }
 }
 
-/// A kind of winpool.
 const fn winpool(name: &'static str, plural: &'static str) -> Kind {
     row(GROUP, "v1alpha1", name, plural)
 }

@@ -28,7 +28,6 @@ pub enum Missing {
     Pods,
     /// The PersistentVolumes of the claims of pods.
     Volumes,
-    /// The Services of pods.
     Services,
     /// Something that winpool never reads, as in `depends on …`.
     Unread(&'static str),
@@ -54,9 +53,7 @@ impl fmt::Display for Missing {
 pub enum Answer {
     /// It has.
     Affected(Version),
-    /// It does not have it.
     Unaffected,
-    /// It is not determinable.
     NotDeterminable(Missing),
 }
 
@@ -152,11 +149,8 @@ fn met(precondition: Precondition, pods: Option<&PoolWorkloads>) -> Result<bool,
 /// An issue of some nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundIssue<'a> {
-    /// The issue.
     pub issue: &'static KnownIssue,
-    /// The nodes that have it.
     pub nodes: BTreeSet<&'a str>,
-    /// Their versions.
     pub versions: BTreeSet<Version>,
     /// The nodes where it is not determinable, by reason.
     pub undetermined: BTreeMap<Missing, BTreeSet<&'a str>>,
@@ -180,7 +174,6 @@ pub fn check_issue<'a>(
     of_groups(issue, &groups(nodes), pods)
 }
 
-/// The nodes by their versions.
 fn groups<'a>(nodes: impl IntoIterator<Item = &'a WindowsNode>) -> Vec<Vec<&'a WindowsNode>> {
     let mut equal: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for node in nodes {

@@ -58,7 +58,6 @@ pub struct Finding {
     pub problem: String,
     /// Why it matters here, in sentences; `None` if [`Code::why`] explains it.
     pub reason: Option<String>,
-    /// What to do.
     pub remedy: String,
 }
 

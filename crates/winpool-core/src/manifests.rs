@@ -77,7 +77,6 @@ pub struct FileSelection<'a> {
 pub enum Others {
     /// None, except documents without a kind in directories.
     None,
-    /// Those in directories.
     InDirectories,
     /// All except standard input.
     Everywhere,

@@ -104,7 +104,6 @@ impl Amount {
         Self { memory: self.memory.saturating_add(other.memory), pods: self.pods.saturating_add(other.pods) }
     }
 
-    /// The requests of pods.
     fn requested_by<'p>(pods: impl Iterator<Item = &'p Arc<Pod>>) -> Self {
         let amount = |pod: &Arc<Pod>| Self { memory: pod.template.memory_request(), pods: 1 };
         pods.map(amount).fold(Self::default(), Self::plus)

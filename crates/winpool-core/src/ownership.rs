@@ -56,9 +56,7 @@ pub enum Ownership {
     TrustAll,
     /// No record counts as verified, because there is no key.
     TrustNone,
-    /// Records are signed.
     Signed {
-        /// The key that signs.
         key: Arc<OwnershipKey>,
         /// The key with which this process signed before. Records signed with it are verified too, and signed again.
         former: Option<Arc<OwnershipKey>>,

@@ -59,7 +59,6 @@ pub struct Pool {
     pub consents: Consents,
     /// The parsed spec, or its problems.
     pub spec: Result<Spec, Vec<Problem>>,
-    /// The stored status.
     pub status: WindowsNodePoolStatus,
 }
 
@@ -68,7 +67,6 @@ pub struct Pool {
 #[allow(missing_docs)] // fields without a comment are as in the API
 pub struct Spec {
     pub windows_version: String,
-    /// The build of this version.
     pub build: Build,
     /// The nodes of the pool.
     pub members: Members,

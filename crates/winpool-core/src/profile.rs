@@ -33,9 +33,7 @@ pub use settings::{SettingWriter, UnwrittenSetting, local_paths, node_directorie
 /// The parsed spec of a `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Settings of the kubelet.
     pub kubelet: Kubelet,
-    /// The pause image.
     pub pause: Pause,
     pub containerd: ContainerdSettings,
     /// The parsed `extraConfig` of containerd.
@@ -90,7 +88,6 @@ named_enum! {
     /// A resource that a Windows kubelet can reserve.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Resource {
-        /// Processors.
         Cpu = "cpu",
         Memory = "memory",
         /// Space on the disk with the kubelet's files.

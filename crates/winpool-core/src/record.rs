@@ -29,7 +29,6 @@ pub enum Origin {
 /// The labels and taints of a pool on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The pool of the node.
     pub pool: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub taints: BTreeMap<TaintKey, Origin>,

@@ -62,10 +62,8 @@ pub use standalone::Bootstrap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 #[display("kubelet {kubelet}, {runtime}, Windows {host}")]
 pub struct Variant {
-    /// The kubelet's minor.
     pub kubelet: Minor,
     pub runtime: ContainerRuntime<ContainerdLine>,
-    /// The host's build.
     pub host: Build,
 }
 

@@ -185,7 +185,6 @@ impl UpgradeIssue {
     }
 }
 
-/// What the upgrade does to a known issue.
 fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> String {
     let KnownIssue { id, component, summary, .. } = issue;
     let condition = match issue.precondition {

@@ -60,7 +60,6 @@ fn known(read: Vec<(String, ReadConfiguration)>) -> Kubelets {
     known
 }
 
-/// The objects in files.
 pub(super) fn files(files: &[PathBuf], namespace: &str) -> Result<Snapshot, CommandError> {
     snapshot_of(input::read(files)?, namespace).map_err(|problems| input::failure(&problems))
 }

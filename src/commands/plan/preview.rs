@@ -45,7 +45,6 @@ pub struct Preview {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolPreview {
-    /// The name of the pool.
     pub name: String,
     /// Whether the operator writes for the pool.
     pub writes: WriteMode,
@@ -70,9 +69,7 @@ pub struct PoolPreview {
 pub enum WriteMode {
     /// The operator writes.
     Enforce,
-    /// The mode is Observe.
     Observe,
-    /// The pool is paused.
     Paused,
     /// The pool is being deleted.
     Deleting,
@@ -81,11 +78,8 @@ pub enum WriteMode {
 /// One write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedChange {
-    /// The kind of the object.
     pub kind: String,
-    /// The name of the object.
     pub name: String,
-    /// The description of the change.
     pub change: String,
 }
 
@@ -95,14 +89,12 @@ pub struct WorkloadChange {
     /// The kind, namespace and name of the workload.
     pub workload: String,
     pub taint: String,
-    /// What to write.
     pub change: String,
 }
 
 /// A condition that reports a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConditionPreview {
-    /// The type of the condition.
     pub condition: String,
     pub reason: String,
     pub message: String,
@@ -131,7 +123,6 @@ pub struct UpgradeFinding {
     pub breaks: bool,
     /// The issue and the remedy.
     pub message: String,
-    /// The affected nodes.
     pub nodes: Vec<String>,
 }
 

@@ -28,7 +28,6 @@ pub struct Rendered {
     pub runtime_classes: BTreeMap<String, Value>,
     /// ConfigMaps, by name.
     pub config_maps: BTreeMap<String, Value>,
-    /// The patches of nodes, by node.
     pub nodes: BTreeMap<String, Value>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -87,7 +86,6 @@ impl Rendered {
     }
 }
 
-/// The patch of a node as an object.
 fn node(object: &WriteTarget, mut patch: Value) -> Value {
     patch["apiVersion"] = json!(object.kind.api_version());
     patch["kind"] = json!(object.kind.name);

@@ -17,7 +17,6 @@ use crate::cluster;
 /// What is read.
 pub struct Reader {
     pub client: Client,
-    /// The namespace of the operator.
     pub namespace: String,
     /// The requested pools; all if it is empty.
     pub names: BTreeSet<String>,

@@ -23,7 +23,6 @@ pub(super) struct Changes<'a> {
     pub host: &'a dyn Host,
     /// The services before the changes.
     pub services: Vec<ServiceDefinition>,
-    /// The components that differ.
     pub components: BTreeSet<Component>,
     /// What earlier configurations changed.
     pub old: Record,

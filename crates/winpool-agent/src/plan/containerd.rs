@@ -326,7 +326,6 @@ fn mirrors(
     Ok(())
 }
 
-/// The value at a path of keys.
 fn at<'a>(table: &'a Table, key: &[&str]) -> Option<&'a Value> {
     let (first, rest) = key.split_first()?;
     rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))

@@ -28,7 +28,6 @@ pub(super) struct Record {
     pub whole: BTreeMap<String, Whole>,
     /// The files into which the agent merges settings.
     pub merged: BTreeMap<String, Merged>,
-    /// The flags of the kubelet.
     pub flags: Vec<Named>,
     /// The environment variables by service.
     pub environment: BTreeMap<String, Vec<Named>>,
@@ -62,7 +61,6 @@ pub(super) struct Merged {
     pub settings: Vec<Setting>,
 }
 
-/// A setting that was changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Setting {
     /// The keys, outermost first.

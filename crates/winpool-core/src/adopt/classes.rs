@@ -32,7 +32,6 @@ const MOST: usize = 8;
 /// A RuntimeClass of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdoptedClass {
-    /// The class in the spec of the pool.
     pub class: RuntimeClassSpec,
     /// How the existing class differs from what the pool needs, if it is adopted.
     pub difference: Option<String>,
@@ -43,9 +42,7 @@ pub struct AdoptedClass {
 /// A RuntimeClass that selects nodes of a group and is not in its pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OmittedClass {
-    /// The name of the class.
     pub name: String,
-    /// Why.
     pub reason: OmissionReason,
 }
 

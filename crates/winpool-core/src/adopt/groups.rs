@@ -25,9 +25,7 @@ const DESCRIBING_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "winpool.dev"]
 /// The nodes of one Windows build that become a pool.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
-    /// The name of the pool.
     pub name: String,
-    /// The build of the nodes.
     pub build: Build,
     /// Why the nodes are one group.
     pub origin: GroupOrigin,

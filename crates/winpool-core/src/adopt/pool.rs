@@ -17,9 +17,7 @@ use crate::pool::{Pool, check};
 #[derive(Clone, Debug)]
 pub struct AdoptedPool {
     pub name: String,
-    /// The build of the nodes.
     pub build: Build,
-    /// The names of the nodes.
     pub nodes: Vec<String>,
     /// Why these nodes are one pool.
     pub origin: GroupOrigin,
@@ -28,7 +26,6 @@ pub struct AdoptedPool {
     /// The selector of the nodes.
     pub selector: LabelSelector,
     pub taints: GroupTaints,
-    /// The RuntimeClasses.
     pub classes: Vec<AdoptedClass>,
     /// RuntimeClasses that select nodes of the pool and are not in its spec.
     pub omitted_classes: Vec<OmittedClass>,

@@ -23,7 +23,6 @@ pub enum SelectionProblem {
         /// Why there is no pool for it, if that is known.
         reason: Option<String>,
     },
-    /// Several pools select the node.
     #[display("node {node} is selected by several pools: {}. Change their selectors", some_of(pools))]
     Several { node: String, pools: Vec<String> },
 }

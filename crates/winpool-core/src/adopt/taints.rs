@@ -22,7 +22,6 @@ pub struct GroupTaints {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaintUse {
     pub taint: Taint,
-    /// The names of the nodes that have it.
     pub nodes: Vec<String>,
     /// The names of the other nodes of the group.
     pub others: Vec<String>,

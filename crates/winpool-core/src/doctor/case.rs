@@ -96,7 +96,6 @@ pub(super) const START: SignedDuration = SignedDuration::from_mins(10);
 const TERMINATION: SignedDuration = SignedDuration::from_mins(2);
 
 impl PodState {
-    /// Whether a pod is in this state.
     pub(super) fn holds(self, pod: &Pod, now: Timestamp) -> bool {
         // The time of a deletion is the end of the grace period.
         let deleted = pod.metadata.deletion_timestamp.as_ref();
@@ -186,7 +185,6 @@ pub(super) fn pod_condition<'p>(pod: &'p Pod, of: &str) -> Option<&'p str> {
     conditions.iter().find(|condition| condition.type_ == of).map(|condition| condition.status.as_str())
 }
 
-/// The states of the containers of a pod.
 pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let status = pod.status.as_ref();
     let lists = status.map(|status| [&status.init_container_statuses, &status.container_statuses]);

@@ -74,9 +74,7 @@ impl EvidencePart {
 #[derive(Clone, Debug, PartialEq, Eq, Display)]
 #[display("{} are not read: {reason}", part.resource())]
 pub struct Unavailable {
-    /// The part.
     pub part: EvidencePart,
-    /// Why.
     pub reason: String,
 }
 
@@ -84,9 +82,7 @@ pub struct Unavailable {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EvidenceLayer<T> {
-    /// What was read.
     Read {
-        /// The objects.
         items: Vec<T>,
         /// Whether there are more, which were not read.
         omitted: bool,
@@ -163,17 +159,14 @@ pub struct Evidence {
     pub pools: EvidenceLayer<DynamicObject>,
     /// The nodes that the diagnosis is about, and no others.
     pub nodes: EvidenceLayer<Node>,
-    /// The pods on these nodes.
     pub pods: EvidenceLayer<Pod>,
     /// The events about these pods.
     pub events: EvidenceLayer<Event>,
     pub daemon_sets: EvidenceLayer<DaemonSet>,
-    /// The Leases of these nodes.
     pub leases: EvidenceLayer<Lease>,
     pub endpoint_slices: EvidenceLayer<EndpointSlice>,
     /// The Machines of Cluster API in the namespace of the pool.
     pub machines: EvidenceLayer<Value>,
-    /// The logs of these nodes.
     pub node_logs: EvidenceLayer<NodeLog>,
 }
 

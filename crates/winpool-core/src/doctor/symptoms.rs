@@ -11,15 +11,12 @@ use super::{
 /// A symptom.
 #[derive(Debug)]
 pub struct Symptom {
-    /// Its id.
     pub id: &'static str,
     /// What people see.
     pub title: &'static str,
-    /// What shows it.
     pub(super) detection: Detection,
     /// Why it happens.
     pub cause: &'static str,
-    /// What to do.
     pub remedy: &'static str,
     /// The page or thread.
     pub source: &'static str,

@@ -35,7 +35,6 @@ pub struct ImageEvidence<'a> {
 /// What a container runtime reported about an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuntimeReport {
-    /// The container was started.
     Started,
     /// The image does not run on this host: the error of the runtime.
     Incompatible(ForeignText),
@@ -44,16 +43,13 @@ pub enum RuntimeReport {
 /// The result of a registry lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// The platforms of the image.
     Found(ImagePlatforms),
-    /// The error.
     Failed(ForeignText),
 }
 
 /// Where evidence comes from, the most reliable source first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EvidenceSource {
-    /// The container runtime.
     Runtime,
     Registry,
     /// The name of the image, which is not proof.
@@ -63,7 +59,6 @@ pub enum EvidenceSource {
 /// Whether an image runs on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compatibility {
-    /// It runs.
     Compatible(EvidenceSource),
     /// It does not run; with [`EvidenceSource::Name`] it probably does not.
     Incompatible(EvidenceSource, Incompatibility),
@@ -80,7 +75,6 @@ pub enum Incompatibility {
     OtherSystem(Vec<ForeignText>),
     /// It is for another build. Of several entries, this is the closest one.
     Windows {
-        /// The Windows version of the image.
         image: OsVersion,
         /// The oldest build that runs on the host.
         oldest: Build,
@@ -88,15 +82,9 @@ pub enum Incompatibility {
         newest: Build,
     },
     /// Windows Server 2016 runs only images of its own revision.
-    Revision {
-        /// The Windows version of the image.
-        image: OsVersion,
-        /// The Windows version of the host.
-        host: OsVersion,
-    },
+    Revision { image: OsVersion, host: OsVersion },
     /// Windows can run it, but the containerd of the host does not select it.
     Containerd {
-        /// The Windows version of the image.
         image: OsVersion,
         /// The first version of containerd that selects it.
         needs: ContainerdVersion,

@@ -59,9 +59,7 @@ pub struct LintContext<'a> {
     endpoints: HashMap<(String, String), u64>,
     /// The claims that workloads for Windows mount, by namespace and name, with the workload.
     windows_claims: BTreeMap<(String, String), String>,
-    /// The claims in the manifests.
     claims: Vec<Claim>,
-    /// The nodes in the manifests.
     pub(super) nodes: LintedNodes,
     /// The versions of kube-proxy in workloads for Windows.
     pub(super) kube_proxies: BTreeSet<ComponentVersion>,
@@ -81,7 +79,6 @@ struct Claim {
 
 /// A workload for Windows, reduced to the data for the checks of Services.
 pub struct WindowsWorkload {
-    /// The labels of its pods.
     labels: BTreeMap<String, String>,
     /// The number of its pods.
     pub replicas: u64,
@@ -101,7 +98,6 @@ pub struct PodPlacement<'w> {
     pub effective: Result<EffectiveSpec<'w>, Unschedulable>,
     /// Whether the spec contradicts itself or its RuntimeClass, so that no node matches.
     pub is_contradictory: bool,
-    /// The isolation of the containers.
     pub isolation: Isolation,
     /// The pools with their Windows nodes; empty if they are unknown.
     pub pools: Vec<MatchingPool<'w>>,
@@ -250,7 +246,6 @@ impl<'a> LintContext<'a> {
         &self.state
     }
 
-    /// Whether the manifests have pools.
     pub(super) fn has_pools(&self) -> bool {
         self.has_pools
     }

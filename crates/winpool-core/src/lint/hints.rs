@@ -20,7 +20,6 @@ const ANNOTATIONS: &str = "windows.kubernetes.io/";
 const CLASSES: &str = "windows";
 /// Programs of Windows. PowerShell 7, `pwsh`, also runs on Linux.
 const WINDOWS_SHELLS: [&str; 2] = ["powershell", "cmd"];
-/// Programs of Linux.
 const LINUX_SHELLS: [&str; 4] = ["sh", "bash", "ash", "dash"];
 
 /// Whether the evidence suffices.

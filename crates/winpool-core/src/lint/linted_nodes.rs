@@ -81,7 +81,6 @@ impl LintedNodes {
     }
 }
 
-/// The field of a Node with the version of a component.
 const fn version_field(component: NodeComponent) -> &'static str {
     match component {
         NodeComponent::Windows => "status.nodeInfo.kernelVersion",

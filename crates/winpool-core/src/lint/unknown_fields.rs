@@ -32,7 +32,6 @@ static TYPES: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     generator.take_definitions(false)
 });
 
-/// The type of each kind.
 const KINDS: [(&str, &str); 9] = [
     ("CronJob", "io.k8s.api.batch.v1.CronJob"),
     ("DaemonSet", "io.k8s.api.apps.v1.DaemonSet"),

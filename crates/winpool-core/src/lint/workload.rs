@@ -68,7 +68,6 @@ impl<'a> Workload<'a> {
         (!group(object).contains('.')).then_some(Self { object, kind, template })
     }
 
-    /// The object as JSON.
     pub(super) fn object(&self) -> &'a Value {
         self.object
     }
@@ -196,7 +195,6 @@ impl<'a> Workload<'a> {
 pub(super) struct PodSpec<'a> {
     /// The template; `None` if it cannot be decoded.
     pub template: Option<Template>,
-    /// The spec as JSON.
     pub spec: Cow<'a, Value>,
     /// The invalid values.
     pub findings: Vec<Finding>,
@@ -204,7 +202,6 @@ pub(super) struct PodSpec<'a> {
     pub suggests_windows: bool,
 }
 
-/// Invalid quantities.
 fn quantities(spec: &Value) -> Vec<Finding> {
     let lists = ["containers[].resources.limits", "containers[].resources.requests"].into_iter();
     let amounts = lists.flat_map(|list| fields(spec, list)).flat_map(|(path, amounts)| {

@@ -25,11 +25,9 @@ pub(super) enum TextProblem {
 /// The remaining budget.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// Bytes of text.
     bytes: u64,
     /// The limits of serde-saphyr; repeated parts count each time.
     yaml: serde_saphyr::Budget,
-    /// Whether a file exceeded it.
     is_exceeded: bool,
 }
 

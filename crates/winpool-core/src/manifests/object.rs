@@ -49,7 +49,6 @@ impl From<Value> for Object {
 pub(super) struct Document {
     /// The object, or the items of a list.
     pub objects: Vec<Object>,
-    /// Whether the document is a list.
     pub is_list: bool,
 }
 

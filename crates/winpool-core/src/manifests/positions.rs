@@ -131,7 +131,6 @@ impl Collector {
         path
     }
 
-    /// Ends a value.
     fn end(&mut self) {
         match self.open.last_mut().map(|collection| &mut collection.state) {
             // A key that is a collection is followed by its value.

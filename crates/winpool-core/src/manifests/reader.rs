@@ -50,7 +50,6 @@ struct ReadFailure {
 enum FailureCause {
     /// A key of a mapping is duplicate; kubectl used to take the last value.
     DuplicateKey,
-    /// The budget is exceeded.
     Budget,
     Other,
 }

@@ -27,7 +27,6 @@ pub struct Schema {
     /// The allowed values of a string; empty for all.
     #[serde(rename = "enum")]
     pub allowed: Vec<String>,
-    /// The pattern of a string.
     pub pattern: Option<SchemaPattern>,
     /// The least number.
     pub minimum: Option<f64>,
@@ -45,11 +44,8 @@ pub struct Schema {
     pub min_properties: Option<usize>,
     /// The greatest number of entries.
     pub max_properties: Option<usize>,
-    /// The fields.
     pub properties: BTreeMap<String, Self>,
-    /// The required fields.
     pub required: Vec<String>,
-    /// The schema of the items.
     pub items: Option<Box<Self>>,
     /// The schema of the entries of a map.
     pub additional_properties: Option<Box<Self>>,
@@ -111,7 +107,6 @@ pub enum ValueType {
     String,
     Integer,
     Boolean,
-    /// A list.
     Array,
     /// An object or a map.
     Object,

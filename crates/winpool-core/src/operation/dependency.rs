@@ -9,7 +9,6 @@ use crate::kind::Kind;
 pub enum Dependency {
     /// The object of a kind with this name, or `namespace/name`.
     Object(Kind, String),
-    /// All objects of a kind.
     All(Kind),
 }
 

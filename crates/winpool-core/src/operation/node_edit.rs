@@ -22,7 +22,6 @@ pub struct NodeEdit {
     pub config: Edit<String>,
     /// All taints after the change; `None` if they are not changed.
     pub taints: Option<Vec<NodeTaint>>,
-    /// The edits that result in these taints.
     pub taint_edits: Vec<TaintEdit>,
     /// The RuntimeClasses that the same plan changes to tolerate the taints.
     pub classes: BTreeSet<String>,
@@ -30,7 +29,6 @@ pub struct NodeEdit {
     pub record: Edit<Record>,
     /// Whether the record replaces the annotation of the admission policy that set the taints of the new node.
     pub replaces_registration: bool,
-    /// The purpose of the change.
     pub purpose: Purpose,
     /// What the next plan leaves out if admission rejects the change; `None` if the change is all or nothing.
     pub if_rejected: Option<RejectedPart>,
@@ -42,9 +40,7 @@ pub enum Edit<T> {
     /// The value is not changed.
     #[default]
     Keep,
-    /// The value is removed.
     Remove,
-    /// The value is set.
     Set(T),
 }
 
@@ -54,7 +50,6 @@ pub enum TaintEdit {
     /// The taint is added, or gets this value.
     #[display("taint {}", _0.with_value(_1))]
     Set(TaintKey, String),
-    /// The taint is removed.
     #[display("remove taint {_0}")]
     Remove(TaintKey),
     /// The taint of another component is removed, because those of the pool replace it.

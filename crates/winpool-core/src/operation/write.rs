@@ -100,7 +100,6 @@ pub struct Write {
     /// What it is for.
     pub action: Action,
     pub object: WriteTarget,
-    /// The request.
     pub verb: Verb,
     /// The `resourceVersion` that it was planned from. The writer sends it, or the version that an earlier write of the same
     /// plan has left. `None` if the object does not exist, or any version of it may be written.

@@ -20,7 +20,6 @@ pub struct PoolChange<'a> {
 pub struct ObservedObjects<'a> {
     pub pools: &'a Objects<Pool>,
     pub nodes: &'a Objects<WindowsNode>,
-    /// All RuntimeClasses.
     pub runtime_classes: &'a Objects<RuntimeClassView>,
     /// Verifies the records of nodes.
     pub ownership: &'a Arc<Ownership>,

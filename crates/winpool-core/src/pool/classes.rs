@@ -27,7 +27,6 @@ const ADOPT: &str = "Set adopt: true for it in spec.runtimeClasses, or use anoth
 /// The plan for one RuntimeClass of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassPlan {
-    /// The name of the class.
     pub name: String,
     /// The state after the operations.
     pub state: RuntimeClassState,

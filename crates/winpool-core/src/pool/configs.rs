@@ -38,7 +38,6 @@ pub struct ConfigPlan {
     pub state: Rendering,
     /// The configurations, by name.
     pub configs: BTreeMap<String, RenderedConfig>,
-    /// The name of the configuration of each variant.
     names: HashMap<Variant, String>,
     /// The ConfigMaps that nodes keep, although another one is rendered for their variant: by name and variant.
     kept: BTreeMap<String, BTreeSet<Variant>>,
@@ -66,7 +65,6 @@ pub enum Rendering {
     ConfigMapsRefused,
     /// The profile does not exist.
     NotFound,
-    /// The profile is invalid.
     Invalid(Vec<Problem>),
     /// The profile is rendered for all variants except these.
     Rendered(Vec<Unrendered>),
@@ -111,7 +109,6 @@ impl ExpectedNode {
 #[allow(missing_docs)] // the names say it
 pub struct RenderedConfig {
     pub configuration: Configuration,
-    /// The settings in its files.
     pub settings: FileSettings,
     pub digest: String,
     /// The digests of the inputs of the variants.
@@ -368,7 +365,6 @@ fn create(namespace: &str, pool: &str, name: &str, config: &RenderedConfig) -> W
     Write { fields, ..Write::create(Action::CreateConfigMap, WriteTarget::new(Kind::CONFIG_MAP, name), body) }
 }
 
-/// Records what a ConfigMap is rendered from.
 fn record(map: &ConfigMapView, rendered_from: &BTreeSet<String>) -> Write {
     let list = list(rendered_from);
     let body = json!({"metadata": {"annotations": {annotation::RENDERED_FROM: list}}});

@@ -36,7 +36,6 @@ impl Consent<'_> {
         }
     }
 
-    /// The value of the annotation.
     fn value(self) -> String {
         match self {
             Self::Release(members) => members.to_string(),

@@ -39,7 +39,6 @@ impl PartialEq for Membership {
 /// A node that more than one pool selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedNode {
-    /// The name of the node.
     pub node: String,
     /// The names of the pools, by precedence.
     pub pools: Vec<String>,

@@ -44,7 +44,6 @@ pub struct Plan {
     pub after_failure: AfterFailure,
     /// The operations that are not run, because the mode is Observe or the pool is paused.
     pub withheld: Vec<Write>,
-    /// The phase of the pool.
     pub phase: Phase,
 }
 
@@ -55,7 +54,6 @@ pub enum Phase {
     Invalid,
     /// Nodes cannot be listed: only status is written.
     NodesRefused,
-    /// The pool is reconciled.
     Active(Box<ActivePool>),
     /// The pool is being deleted with Retain: nothing is changed.
     Retained,
@@ -90,9 +88,7 @@ pub struct ActivePool {
     pub shared: Vec<SharedNode>,
     /// The fallback pool that takes precedence, if this is another one.
     pub other_fallback: Option<String>,
-    /// The RuntimeClasses.
     pub classes: Vec<ClassPlan>,
-    /// The configurations.
     pub configs: ConfigPlan,
     /// The delivery of the configurations by agents.
     pub delivery: DeliveryPlan,
@@ -255,7 +251,6 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Whether the pool of a node has agents.
     fn has_agent(&self, node: &WindowsNode) -> bool {
         let pool = self.membership.assigner().assign(node).pool.and_then(|name| self.snapshot.pools.get(name));
         pool.is_some_and(|pool| pool.enforces() && pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some()))
@@ -304,7 +299,6 @@ impl<'a> Planner<'a> {
         members
     }
 
-    /// The writes that release nodes.
     fn released<'n>(&'n self, nodes: impl IntoIterator<Item = &'n WindowsNode>) -> impl Iterator<Item = Write> {
         let mut planner = NodePlanner::new(self.snapshot, &self.applied, None);
         let ownership = &self.snapshot.ownership;

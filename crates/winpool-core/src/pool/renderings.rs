@@ -94,7 +94,6 @@ pub struct HeldRendering {
     pub from: String,
     /// The name of the new one.
     pub to: String,
-    /// What differs.
     pub differences: Vec<String>,
 }
 

@@ -100,11 +100,9 @@ pub struct RolloutProgress {
 /// A node where a configuration failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFailure {
-    /// The name of the node.
     pub node: String,
     /// The name of the ConfigMap.
     pub config: String,
-    /// Why.
     pub reason: FailureReason,
 }
 

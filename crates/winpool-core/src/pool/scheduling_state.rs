@@ -106,7 +106,6 @@ impl SchedulingState {
     }
 }
 
-/// The relevant labels of nodes.
 struct RelevantLabels<'a> {
     /// The keys that RuntimeClasses select by.
     by_classes: HashSet<&'a str>,

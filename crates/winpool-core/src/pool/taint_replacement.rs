@@ -7,7 +7,6 @@ use super::{Pool, Snapshot, Spec};
 /// Two pools that replace taints of each other, which can only be a mistake: neither does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutualReplacement {
-    /// The other pool.
     pub pool: String,
     /// The taint of the other pool that this one replaces.
     pub taint: Taint,

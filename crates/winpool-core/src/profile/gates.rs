@@ -26,7 +26,6 @@ named_enum! {
 }
 
 impl GatedProgram {
-    /// The path of a gate in a profile.
     fn path(self, gate: &str) -> String {
         match self {
             Self::Kubelet => format!("spec.kubelet.featureGates.{gate}"),

@@ -145,7 +145,6 @@ fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(
     Ok((comment, file))
 }
 
-/// Sets the value at a path of keys.
 fn set(table: &mut Table, path: &[&str], value: impl Into<Value>) {
     match path {
         [] => {}

@@ -48,9 +48,7 @@ const CRI_SOCKET: &str = "npipe:////./pipe/containerd-containerd";
 /// What a machine should have.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
-    /// The taints of the pool.
     pub taints: &'a [Taint],
-    /// The labels with which the node registers.
     pub node_labels: &'a BTreeMap<String, String>,
     /// The settings of kubelet and containerd.
     pub profile: &'a Profile,
@@ -210,7 +208,6 @@ fn unsupported(path: &str, spec: &Value, variant: Variant) -> impl Iterator<Item
 /// Adds to a specification, and collects the problems.
 struct Builder<'a> {
     machine: Machine<'a>,
-    /// The path of the specification.
     path: &'a str,
     spec: Value,
     /// The pause image; `None` leaves that of the machine.

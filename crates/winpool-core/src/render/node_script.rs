@@ -26,7 +26,6 @@ use crate::profile::Profile;
 /// A configuration of a pool, and the nodes it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeScript<'a> {
-    /// The name of the configuration.
     pub name: &'a str,
     /// Its files, by key.
     pub files: &'a BTreeMap<String, String>,

@@ -81,17 +81,12 @@ impl Target {
 /// The nodes to be made: a pool, and one of its rendered configurations.
 #[derive(Clone, Copy, Debug)]
 pub struct NodesToMake<'a> {
-    /// The name of the pool.
     pub pool: &'a str,
-    /// The build of Windows.
     pub build: Build,
-    /// The taints of the pool.
     pub taints: &'a [Taint],
-    /// The labels of the pool.
     pub labels: &'a BTreeMap<String, String>,
     /// The profile, if the pool has one.
     pub profile: Option<&'a Profile>,
-    /// The kubelet's minor.
     pub kubelet: Minor,
     /// The pause image, with its tag; `None` leaves that of the node.
     pub pause_image: Option<&'a str>,

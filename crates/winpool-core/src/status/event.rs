@@ -7,13 +7,10 @@ use crate::workload::WorkloadName;
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The object.
     pub about: Regarding,
     /// Whether its type is Warning; else Normal.
     pub warning: bool,
-    /// The stable reason.
     pub reason: String,
-    /// The action of the operator.
     pub action: &'static str,
     /// The message; at most a kilobyte is shown.
     pub message: String,

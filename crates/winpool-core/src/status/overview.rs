@@ -35,7 +35,6 @@ pub struct ObservedCluster {
     pub snapshot: Option<Snapshot>,
     /// The MachineDeployments, MachinePools and MachineSets in the namespaces of pools.
     pub machines: Vec<MachineObject>,
-    /// The namespace of the operator.
     pub namespace: String,
     /// What could not be read, and why.
     pub notes: Vec<String>,
@@ -57,9 +56,7 @@ pub struct Overview {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolOverview {
-    /// The name of the pool.
     pub name: String,
-    /// The number of its nodes.
     pub nodes: u32,
     /// Of these, nodes that are Ready.
     pub ready_nodes: u32,
@@ -80,7 +77,6 @@ pub struct PoolProblem {
     /// The type of the condition; `Operator` if the operator has written no status for the spec.
     #[serde(rename = "type")]
     pub condition: String,
-    /// The reason of the condition.
     pub reason: String,
     /// The object of Cluster API that has the condition; `None` for the pool.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -73,7 +73,6 @@ const LISTED: usize = 5;
 /// The result of a reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolResult {
-    /// The computed status.
     pub status: WindowsNodePoolStatus,
     /// The write of the status, if it differs from what is stored.
     pub write: Option<Write>,

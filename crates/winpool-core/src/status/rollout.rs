@@ -12,9 +12,7 @@ use crate::{
 pub struct FailedNode {
     /// What identifies the failure: an event is published once for each.
     pub key: FailureKey,
-    /// Why.
     pub reason: FailureReason,
-    /// The event on the node.
     pub event: Event,
 }
 
@@ -24,9 +22,7 @@ pub struct FailureKey {
     pub node_uid: String,
     /// The name of the configuration.
     pub config: String,
-    /// The attempt of the rollout.
     pub attempt: u32,
-    /// The kind of failure.
     pub kind: &'static str,
 }
 

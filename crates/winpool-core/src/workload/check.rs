@@ -43,7 +43,6 @@ pub enum ImageStatus {
 pub struct PodAssessment {
     /// The pool of its node, or the first pool that it can be scheduled to.
     pub pool: Option<String>,
-    /// Whether its images run.
     pub images: ImageStatus,
     /// The sum of its memory limits, if it has a node, in bytes.
     pub memory_limit: i64,

@@ -14,7 +14,6 @@ use crate::json_path::fields as at;
 /// A field that does not belong in a pod spec for Windows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldIssue {
-    /// The path in the spec.
     pub path: String,
     /// The problem.
     pub kind: FieldIssueKind,

@@ -107,9 +107,7 @@ struct PoolTotals {
     pods: u32,
     images: BTreeMap<ImageStatus, u32>,
     classes: BTreeMap<String, u32>,
-    /// The pods with each feature, by workload.
     features: BTreeMap<(PodFeature, Arc<WorkloadName>), u32>,
-    /// The pods with each component of a node.
     components: BTreeMap<(NodeComponent, ComponentVersion), u32>,
     /// The exact sum of the memory limits by node. It must not saturate, because the limit of a removed pod is
     /// subtracted, and no number of pods overflows it.

@@ -232,7 +232,6 @@ pub struct ImageIssue {
     pub incompatibility: Incompatibility,
     /// The explanation of an error of the container runtime, by the registry or the name.
     pub explanation: Option<(EvidenceSource, Incompatibility)>,
-    /// What to do.
     pub remedy: ImageRemedy,
 }
 

@@ -73,10 +73,8 @@ pub enum Unschedulable {
 /// A requirement of a pod on its node. Displayed as the predicate of a sentence about nodes that do not meet it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 pub enum NodeRequirement {
-    /// A label with this value.
     #[display("do not have {_0}")]
     Label(NodeLabel),
-    /// The node affinity.
     #[display("do not match the node affinity")]
     Affinity,
 }

@@ -30,7 +30,6 @@ pub struct Pod {
     /// Its namespace and name, as `namespace/name`.
     pub key: Arc<str>,
     pub uid: String,
-    /// The workload that it belongs to.
     pub workload: Arc<WorkloadName>,
     /// Its node, or the node that the DaemonSet controller created it for.
     pub node: Option<String>,
@@ -38,7 +37,6 @@ pub struct Pod {
     pub finished: bool,
     /// Whether it is a static pod, which the kubelet runs regardless of the taints of the node.
     pub is_static: bool,
-    /// Its spec.
     pub template: Arc<Template>,
     /// The report of the container runtime about each container of the template.
     pub reports: Vec<Option<RuntimeReport>>,
@@ -54,7 +52,6 @@ pub struct Controller {
     pub workload: Arc<WorkloadName>,
     /// Whether it creates pods: it is not finished, suspended or scaled to zero.
     pub active: bool,
-    /// The template of its pods.
     pub template: Arc<Template>,
 }
 
@@ -146,7 +143,6 @@ fn runtime_reports(status: &core::PodStatus, template: &Template) -> Vec<Option<
     template.containers.iter().map(|container| runtime_report(by_name.get(container.name.as_str())?)).collect()
 }
 
-/// The report of the container runtime about a container.
 fn runtime_report(status: &core::ContainerStatus) -> Option<RuntimeReport> {
     let states = [status.state.as_ref(), status.last_state.as_ref()];
     let mut messages = states.into_iter().flatten().flat_map(|state| {

@@ -49,9 +49,7 @@ pub struct UnassignedNodes {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolState {
     pub name: String,
-    /// The build in its spec.
     pub build: Build,
-    /// The taints in its spec.
     pub taints: Vec<Taint>,
     /// Its RuntimeClasses with their isolation, in the order of the spec.
     pub classes: Vec<(String, Isolation)>,
@@ -93,7 +91,6 @@ pub struct ClassState {
 /// A Windows node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeState {
-    /// The pool that it belongs to.
     pub pool: Option<String>,
     /// Its group; `None` when it did not report its Windows version.
     pub group: Option<Arc<NodeGroup>>,

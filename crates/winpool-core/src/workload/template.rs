@@ -84,7 +84,6 @@ pub struct Container {
     pub image: ForeignText,
     /// Whether it is an init container that is not a sidecar, and so ends before the others start.
     pub init: bool,
-    /// Whether it is a HostProcess container.
     pub host_process: bool,
     /// Its memory request, in bytes.
     pub memory_request: Option<i64>,

@@ -28,7 +28,6 @@ fn observation(log: &NodeLog, texts: &[&str]) -> Option<Observation> {
     Some(Observation::of_node(&log.node, format!("log of {}, {place}", log.service), line))
 }
 
-/// What of a log was not read.
 fn gap(NodeLog { node, service, content }: &NodeLog) -> Option<String> {
     match content {
         LogContent::Read { cut: false, .. } => None,

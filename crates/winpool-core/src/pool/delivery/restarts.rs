@@ -26,7 +26,6 @@ pub struct PlannedRestart {
     pub restart: Disruption,
     /// Whether the nodes are drained before.
     pub drain: bool,
-    /// The names of the nodes.
     pub nodes: Vec<String>,
 }
 

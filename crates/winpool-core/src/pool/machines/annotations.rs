@@ -23,7 +23,6 @@ struct Written {
 }
 
 impl Written {
-    /// The record on a group.
     fn read(group: &MachineGroup) -> Option<Self> {
         serde_json::from_str(group.annotations.get(annotation::AUTOSCALING)?).ok()
     }

@@ -75,7 +75,6 @@ pub struct GroupPlan {
 pub enum Reference {
     /// It does, or there is no template.
     UpToDate,
-    /// It is being switched.
     Switching,
     /// A person or Git switches it.
     Manual,

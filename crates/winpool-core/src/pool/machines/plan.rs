@@ -25,7 +25,6 @@ pub struct MachinesPlan {
     pub state: Option<ClusterApiState<Option<Box<Selected>>>>,
     /// Creates the Secrets of templates.
     pub secrets: Vec<Write>,
-    /// Creates templates.
     pub create: Vec<Write>,
     /// Changes MachineDeployments and MachinePools.
     pub patch: Vec<Write>,

@@ -53,16 +53,12 @@ pub struct ClusterApiObjects {
     /// The version in which they are read and written.
     pub version: ApiVersion,
     pub clusters: Objects<ClusterView>,
-    /// All MachineDeployments.
     pub deployments: Objects<MachineGroup>,
-    /// All MachinePools.
     pub pools: Objects<MachinePoolView>,
-    /// All MachineSets.
     pub sets: Objects<MachineSetView>,
     pub machines: Objects<MachineView>,
     /// All KubeadmConfigTemplates.
     pub templates: Objects<TemplateView>,
-    /// The KubeadmConfigs of winpool.
     pub configs: Objects<KubeadmConfigView>,
     /// What providers report about the machines of their templates; `None` while it is not read.
     pub infrastructure: Arc<BTreeMap<InfrastructureReference, Option<Infrastructure>>>,

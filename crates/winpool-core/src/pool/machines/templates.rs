@@ -49,7 +49,6 @@ const EXECUTED: [&str; 4] = ["bootCommands", "files", "preKubeadmCommands", "pos
 pub struct DesiredTemplate {
     /// `<pool>-<digest>`.
     pub name: String,
-    /// Its content.
     pub template: KubeadmTemplate,
     /// The digest of its inputs; empty if they are not stored in a cluster.
     pub rendered_from: String,
@@ -360,7 +359,6 @@ pub fn own<'a>(
     })
 }
 
-/// Whether a template refers to the Secret of the template with this name.
 fn has_secret_of(template: &TemplateView, name: &str) -> bool {
     let secret = json!(kubeadm::secret_name(name));
     let mut files = template.spec["files"].as_array().into_iter().flatten();

@@ -15,11 +15,8 @@ use crate::{ForeignText, operation::NodeEdit, pool::evictions::Evictions, revert
 /// The desired state of the nodes of a pool.
 #[derive(Clone, Debug)]
 pub struct DesiredNode<'a> {
-    /// The name of the pool.
     pub pool: &'a str,
-    /// The labels of the spec.
     pub labels: &'a BTreeMap<String, String>,
-    /// The taints of the spec.
     pub taints: &'a [Taint],
     /// The taints of others that are removed once those of the spec are on the node.
     pub replaced: &'a [Taint],

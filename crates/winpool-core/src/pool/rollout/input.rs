@@ -14,7 +14,6 @@ pub struct RolloutRules {
     pub max_failures: usize,
     /// How long a drain may take, and then the application of a configuration.
     pub timeout: SignedDuration,
-    /// Whether nodes are drained.
     pub drain: DrainPolicy,
     /// The attempt: failures of earlier ones do not count.
     pub attempt: u32,
@@ -26,7 +25,6 @@ pub struct RolloutRules {
 #[derive(Clone, Copy, Debug)]
 pub struct RolloutNode<'a> {
     pub name: &'a str,
-    /// When it was created.
     pub created: Option<Timestamp>,
     pub ready: bool,
     /// Whether pods can be scheduled to it.
@@ -37,16 +35,13 @@ pub struct RolloutNode<'a> {
     pub assigned: Option<Assigned<'a>>,
     /// Whether the operator's own checks agree with an agent that reports the assigned configuration as working.
     pub verified: bool,
-    /// The pods that a drain evicts.
     pub pods: PodsToEvict,
 }
 
 /// The pods on a node that a drain evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodsToEvict {
-    /// There are none.
     None,
-    /// There are some.
     Some,
     /// Pods are not read, so the node cannot be drained.
     Unknown,
@@ -68,7 +63,6 @@ pub enum Cordoned<'a> {
 pub struct Desired<'a> {
     /// The name of its ConfigMap.
     pub config: &'a str,
-    /// The digest of its data.
     pub digest: &'a str,
     /// What its application restarts: anything but [`Disruption::Drain`].
     pub restart: Disruption,

@@ -87,7 +87,6 @@ enum Outcome {
 }
 
 impl NodeRollout {
-    /// The state of a node.
     pub(super) fn of(node: &RolloutNode<'_>, rules: &RolloutRules, now: Timestamp) -> Self {
         let outcome = node.assigned.map(|assigned| (assigned.spec, outcome(assigned, rules, now)));
         let Some(desired) = node.desired else {

@@ -40,7 +40,6 @@ struct SelfManaged<'a> {
     override_bootstrap_command: Option<LitString>,
 }
 
-/// The ClusterConfig.
 pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
     let mut file = Document::new("");
     file.set("apiVersion", "eksctl.io/v1alpha5");

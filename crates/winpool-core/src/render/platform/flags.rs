@@ -116,7 +116,6 @@ fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-/// The value of a field as the value of its flag.
 fn of_json(field: &str, value: &Value) -> Option<String> {
     let scalar = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

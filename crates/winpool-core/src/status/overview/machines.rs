@@ -24,7 +24,6 @@ pub struct MachineObject {
     name: String,
     /// The MachineDeployment or MachinePool.
     group: String,
-    /// The conditions that report a problem.
     problems: Vec<MachineCondition>,
 }
 

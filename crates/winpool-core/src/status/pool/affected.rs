@@ -27,7 +27,6 @@ use crate::{
 /// What a problem affects, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
-    /// The names of the nodes.
     pub nodes: Vec<String>,
     /// The workloads: kind, namespace and name.
     pub workloads: Vec<String>,
@@ -38,7 +37,6 @@ pub struct Affected {
 /// The nodes that a problem with this reason affects.
 type Nodes = for<'a> fn(&'a ReportInput, &'a str) -> Vec<&'a str>;
 
-/// The nodes of each condition that is about nodes.
 static NODES: &[(&ConditionType, Nodes)] = &[
     (&CONFIG_IN_EFFECT, with_other_configuration),
     (&KNOWN_ISSUES, |input, _| {

@@ -39,7 +39,6 @@ pub enum DeliveryDecision {
     MachinesAreReplaced,
     /// The machines are not from the current template.
     MachinesAreOld,
-    /// All machines are from the current template.
     MachinesAreCurrent,
 }
 

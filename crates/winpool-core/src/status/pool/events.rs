@@ -37,7 +37,6 @@ pub fn events(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<E
     cleanup.into_iter().chain(nodes).chain(objects).chain(deliveries).chain(conditions).chain(resolved).collect()
 }
 
-/// The message of a cleanup that begins.
 fn cleanup_message(plan: &Plan) -> Option<String> {
     let Phase::CleaningUp { nodes, handed_over, .. } = &plan.phase else { return None };
     let begins = !plan.pool.status.conditions.iter().any(|old| old.reason == reason::DELETING);

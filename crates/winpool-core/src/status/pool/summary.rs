@@ -187,7 +187,6 @@ fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDu
     (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
 }
 
-/// Whether the pool was Ready in this generation.
 fn was_ready(pool: &Pool) -> bool {
     let of_generation = pool.status.observed_generation == Some(pool.generation);
     of_generation && pool.status.condition(&READY).is_some_and(|ready| ready.status == "True")
