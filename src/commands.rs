@@ -32,6 +32,8 @@ use jiff::{Zoned, civil::Date, tz::TimeZone};
 use winpool_api::facts::feature_gates;
 use winpool_core::{foreign_text::escaped_lines, tables};
 
+use crate::cluster::ListError;
+
 /// Manages the Windows nodes of a Kubernetes cluster as specified by WindowsNodePools
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 110, after_help = EXIT_STATUS)]
@@ -152,6 +154,12 @@ pub enum CommandError {
     /// A second signal of this name interrupted the shutdown: exit status 130, as in shells.
     #[error("received {0} twice, stopped immediately")]
     Interrupted(&'static str),
+}
+
+impl From<ListError> for CommandError {
+    fn from(error: ListError) -> Self {
+        Self::Cluster(error.to_string())
+    }
 }
 
 impl CommandError {

@@ -24,7 +24,7 @@ use winpool_core::{
 use super::{CommandError, connect, input, pools::check_names, progress::Progress, workloads};
 use crate::{
     admin::Metrics,
-    cluster::{self, ListError, UnwatchedNodes, Writer, WrittenVersion},
+    cluster::{self, UnwatchedNodes, Writer, WrittenVersion},
 };
 
 /// How many times the cleanup is attempted while other clients change the same objects.
@@ -99,7 +99,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         if dry_run {
             return fail_on_writes(&plans, print_plans(&plans)).and(fail_on_unverified(unverified.len()));
         }
-        if !force && cluster::is_operator_running(&client, &namespace).await.map_err(unreachable)? {
+        if !force && cluster::is_operator_running(&client, &namespace).await? {
             fail_on_enforced_pools(&snapshot, &pools, &namespace)?;
         }
         if asks {
@@ -115,7 +115,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
 
 /// The cluster, with the nodes that have lost the label of Windows nodes.
 async fn read(client: &Client, namespace: &str, ownership: Arc<Ownership>) -> Result<Snapshot, CommandError> {
-    let snapshot = cluster::list_snapshot(client, namespace).await.map_err(unreachable)?;
+    let snapshot = cluster::list_snapshot(client, namespace).await?;
     let unwatched = UnwatchedNodes::new(client.clone()).recorded().await;
     let unwatched = unwatched.map_err(|error| CommandError::Cluster(format!("cannot list all nodes: {error}")))?;
     let snapshot = Snapshot { ownership, unwatched: Some(unwatched), ..snapshot };
@@ -174,10 +174,6 @@ fn fail_on_unverified(records: usize) -> Result<(), CommandError> {
          --trust-records",
         counted(records, "ownership record")
     )))
-}
-
-fn unreachable(error: ListError) -> CommandError {
-    CommandError::Cluster(error.to_string())
 }
 
 /// The requested pools, or all: also deleted pools, whose names are in records of nodes, RuntimeClasses and ConfigMaps.

@@ -79,11 +79,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         bundle::write(directory, &evidence)?;
     }
     let diagnosis = Diagnosis::of(&evidence);
-    match format {
-        ReportFormat::Text => output::print_styled(&text::text(&diagnosis)),
-        ReportFormat::Json => output::print(&format!("{:#}\n", serde_json::json!(diagnosis))),
-    }?;
-    diagnosis.summary().map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
+    output::report(format, &diagnosis, text::text, diagnosis.summary())
 }
 
 fn parse_subject(typed: &str, namespace: String) -> Result<DiagnosisSubject, CommandError> {

@@ -12,6 +12,7 @@ use winpool_core::{
     migrate::{Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, PoolCapacity, WorkloadMigration},
     pool::Snapshot,
     text::counted,
+    workload::WorkloadName,
 };
 
 use super::{
@@ -61,10 +62,8 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let (snapshot, (pods, controllers)) = runtime.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
         let client = progress.counting(cluster.client().await?);
-        let failure = |error: cluster::ListError| CommandError::Cluster(error.to_string());
-        let snapshot = cluster::list_snapshot(&client, &namespace).await.map_err(failure)?;
-        let workloads = cluster::list_workloads(&client).await.map_err(failure)?;
-        Ok::<_, CommandError>((snapshot, workloads))
+        let snapshot = cluster::list_snapshot(&client, &namespace).await?;
+        Ok::<_, CommandError>((snapshot, cluster::list_workloads(&client).await?))
     })?;
     let target = target(&snapshot, &pool, &to)?;
     let planner = MigrationPlanner {
@@ -123,14 +122,13 @@ fn title(target: &MigrationTarget) -> String {
     }
 }
 
-/// The stable name of an outcome, and its text in a report.
-fn described(outcome: MigrationOutcome) -> (&'static str, &'static str) {
+fn described(outcome: MigrationOutcome) -> &'static str {
     match outcome {
-        MigrationOutcome::NoImage => ("NoImage", "no matching image"),
-        MigrationOutcome::NotSchedulable => ("NotSchedulable", "not schedulable"),
-        MigrationOutcome::NoPods => ("NoPods", "no pods created"),
-        MigrationOutcome::Unknown => ("Unknown", "unknown"),
-        MigrationOutcome::Runs => ("Runs", "runs"),
+        MigrationOutcome::NoImage => "no matching image",
+        MigrationOutcome::NotSchedulable => "not schedulable",
+        MigrationOutcome::NoPods => "no pods created",
+        MigrationOutcome::Unknown => "unknown",
+        MigrationOutcome::Runs => "runs",
     }
 }
 
@@ -143,7 +141,7 @@ fn text(pool: &str, target: &MigrationTarget, migration: &Migration) -> String {
         counted(pods, "pod")
     );
     for WorkloadMigration { workload, pods, outcome, message } in &migration.workloads {
-        let (_, result) = described(*outcome);
+        let result = described(*outcome);
         let separator = if message.is_empty() { "" } else { ": " };
         let _ = writeln!(text, "  {result:<18} {workload} ({}){separator}{message}", counted(*pods, "pod"));
     }
@@ -154,29 +152,15 @@ fn text(pool: &str, target: &MigrationTarget, migration: &Migration) -> String {
 }
 
 fn as_json(pool: &str, target: &MigrationTarget, migration: &Migration) -> Value {
-    let workloads: Vec<Value> = migration
-        .workloads
-        .iter()
-        .map(|WorkloadMigration { workload, pods, outcome, message }| {
-            let (name, _) = described(*outcome);
-            json!({
-                "kind": workload.kind,
-                "namespace": workload.namespace,
-                "name": workload.name,
-                "pods": pods,
-                "outcome": name,
-                "message": message,
-            })
-        })
-        .collect();
-    let room = migration.capacity.map(|PoolCapacity { free, required }| {
+    let workload = |WorkloadMigration { workload, pods, outcome, message }: &WorkloadMigration| {
+        let WorkloadName { kind, namespace, name } = workload.as_ref();
         json!({
-            "enough": PoolCapacity { free, required }.is_enough(),
-            "free": { "memory": free.memory, "pods": free.pods },
-            "comes": { "memory": required.memory, "pods": required.pods },
+            "kind": kind, "namespace": namespace, "name": name, "pods": pods, "outcome": outcome, "message": message,
         })
-    });
-    json!({ "pool": pool, "to": title(target), "workloads": workloads, "room": room })
+    };
+    let workloads: Vec<Value> = migration.workloads.iter().map(workload).collect();
+    let room = |capacity: PoolCapacity| json!({ "enough": capacity.is_enough(), "free": capacity.free, "comes": capacity.required });
+    json!({ "pool": pool, "to": title(target), "workloads": workloads, "room": migration.capacity.map(room) })
 }
 
 /// What prevents the migration, in one line; `None` if nothing.

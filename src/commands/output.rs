@@ -121,6 +121,20 @@ pub fn print_styled(text: &str) -> Result<(), CommandError> {
     ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
+/// Prints a report, and fails with the summary of its problems, if it has any.
+pub fn report<T: Serialize>(
+    format: ReportFormat,
+    report: &T,
+    text: impl FnOnce(&T) -> String,
+    problems: Option<String>,
+) -> Result<(), CommandError> {
+    match format {
+        ReportFormat::Text => print_styled(&text(report)),
+        ReportFormat::Json => print(&format!("{:#}\n", serde_json::json!(report))),
+    }?;
+    problems.map_or(Ok(()), |problems| Err(CommandError::Problems(problems)))
+}
+
 /// The last line of a report that has codes.
 pub const EXPLAIN: &str = "Run winpool explain CODE for the meaning of a code.";
 

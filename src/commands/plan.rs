@@ -65,11 +65,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     }
     check_names("--pool: ", pool.iter().map(String::as_str), snapshot.pools.names())?;
     let preview = Preview::new(&snapshot, &pool.into_iter().collect(), upgrade);
-    match format {
-        ReportFormat::Text => output::print_styled(&text::text(&preview)),
-        ReportFormat::Json => output::print(&format!("{:#}\n", serde_json::json!(preview))),
-    }?;
-    preview.summary().map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
+    output::report(format, &preview, text::text, preview.summary())
 }
 
 async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapshot, CommandError> {
@@ -78,8 +74,7 @@ async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapsh
     if let Ok(Some(problem)) = cluster::problem_of_definitions(&client).await {
         input::note(&format!("{problem}: {}", cluster::DEFINITIONS_REMEDY));
     }
-    let snapshot = cluster::list_snapshot(&client, namespace).await;
-    let snapshot = snapshot.map_err(|error| CommandError::Cluster(error.to_string()))?;
+    let snapshot = cluster::list_snapshot(&client, namespace).await?;
     let snapshot =
         workloads::added(&client, snapshot, "new taints are planned without a check that pods tolerate them").await;
     drop(progress);

@@ -60,9 +60,5 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
             false => Ok(overview),
         }
     })?;
-    match format {
-        ReportFormat::Text => output::print_styled(&text::text(&overview)),
-        ReportFormat::Json => output::print(&format!("{:#}\n", serde_json::json!(overview))),
-    }?;
-    overview.summary().map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
+    output::report(format, &overview, text::text, overview.summary())
 }

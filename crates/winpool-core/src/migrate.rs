@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use serde::Serialize;
 use winpool_api::{
     facts::{Build, OsVersion},
     names::label,
@@ -48,7 +49,7 @@ pub enum MigrationTarget {
 }
 
 /// The outcome of a migration for a workload, worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum MigrationOutcome {
     /// An image does not run on the new nodes.
     NoImage,
@@ -73,7 +74,7 @@ pub struct WorkloadMigration {
 }
 
 /// An amount of memory and a number of pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Amount {
     /// Memory in bytes.
     pub memory: i64,

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use jiff::Timestamp;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use winpool_core::{
     Objects,
@@ -15,7 +14,7 @@ use winpool_core::{
 
 use crate::{
     cluster::{self, ReadConfiguration},
-    commands::{CommandError, connect, input, progress::Progress},
+    commands::{CommandError, connect, input, progress::Progress, render},
 };
 
 /// The configurations of kubelets, by the names of their nodes.
@@ -30,8 +29,7 @@ pub(super) fn cluster(
     connect::runtime()?.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
         let client = progress.counting(args.client().await?);
-        let snapshot = cluster::list_snapshot(&client, namespace).await;
-        let snapshot = snapshot.map_err(|error| CommandError::Cluster(error.to_string()))?;
+        let snapshot = cluster::list_snapshot(&client, namespace).await?;
         let nodes =
             if configz { snapshot.membership().unassigned().map(|node| node.name.clone()).collect() } else { vec![] };
         let read = cluster::kubelet_configurations(&client, nodes).await;
@@ -83,15 +81,7 @@ pub fn snapshot_of(manifests: Manifests, namespace: &str) -> Result<Snapshot, Ve
         problems.sort();
         return Err(problems);
     }
-    Ok(Snapshot {
-        now: Timestamp::now(),
-        namespace: namespace.to_owned(),
-        pools: resources.pools.into_values().map(|(pool, _)| pool).collect(),
-        profiles: resources.profiles.into_values().map(|(profile, _)| profile).collect(),
-        nodes,
-        runtime_classes,
-        ..Snapshot::default()
-    })
+    Ok(Snapshot { runtime_classes, ..render::snapshot(&resources, nodes, namespace) })
 }
 
 fn runtime_classes(objects: &[Manifest], problems: &mut Vec<LocatedProblem>) -> Objects<RuntimeClassView> {

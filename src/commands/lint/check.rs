@@ -182,17 +182,18 @@ impl Checker<'_> {
             self.suppressions.add_annotations(index, location, &value);
         }
         self.context.add(&value);
-        let findings = match Workload::of(&value) {
-            Some(workload) => lint::workload(&workload, &self.context),
-            None if is_service(object) => lint::service(&value, &self.context),
-            None if is_class(object) => lint::runtime_class(&value, &self.context),
-            None if is_volume(object) => lint::persistent_volume(&value, &self.context),
-            None if is_kubelet_configuration(object) => lint::kubelet_configuration(&value, &self.context),
-            None if is_of_cluster_api(object) => lint::cluster_api(&value, &self.context),
-            None if is_node(object) => lint::node(&value, &self.context),
-            None if is_own(object) || is_endpoints(object) || is_claim(object) => Vec::new(),
-            None => {
-                *self.report.skipped.entry(object.kind().to_owned()).or_default() += 1;
+        let findings = match (Workload::of(&value), object.group(), object.kind()) {
+            (Some(workload), ..) => lint::workload(&workload, &self.context),
+            _ if is_service(object) => lint::service(&value, &self.context),
+            _ if is_class(object) => lint::runtime_class(&value, &self.context),
+            _ if is_volume(object) => lint::persistent_volume(&value, &self.context),
+            (_, "kubelet.config.k8s.io", "KubeletConfiguration") => lint::kubelet_configuration(&value, &self.context),
+            (_, group, _) if is_of_cluster_api(group) => lint::cluster_api(&value, &self.context),
+            (_, "", "Node") => lint::node(&value, &self.context),
+            (_, "", "Endpoints" | "PersistentVolumeClaim") | (_, "discovery.k8s.io", "EndpointSlice") => Vec::new(),
+            _ if is_own(object) => Vec::new(),
+            (_, _, kind) => {
+                *self.report.skipped.entry(kind.to_owned()).or_default() += 1;
                 return;
             }
         };
@@ -215,28 +216,11 @@ fn is_volume(object: &Object) -> bool {
     group_kind(object) == ("", "PersistentVolume")
 }
 
-fn is_node(object: &Object) -> bool {
-    group_kind(object) == ("", "Node")
-}
-
-fn is_claim(object: &Object) -> bool {
-    group_kind(object) == ("", "PersistentVolumeClaim")
-}
-
-fn is_endpoints(object: &Object) -> bool {
-    [("discovery.k8s.io", "EndpointSlice"), ("", "Endpoints")].contains(&group_kind(object))
-}
-
 fn is_class(object: &Object) -> bool {
     group_kind(object) == ("node.k8s.io", "RuntimeClass")
 }
 
-fn is_kubelet_configuration(object: &Object) -> bool {
-    group_kind(object) == ("kubelet.config.k8s.io", "KubeletConfiguration")
-}
-
-fn is_of_cluster_api(object: &Object) -> bool {
-    let group = object.group();
+fn is_of_cluster_api(group: &str) -> bool {
     group == CORE_GROUP || group.strip_suffix(CORE_GROUP).is_some_and(|rest| rest.ends_with('.'))
 }
 

@@ -25,8 +25,7 @@ pub struct Reader {
 impl Reader {
     /// All pools.
     pub async fn pools(&self) -> Result<Objects<Pool>, CommandError> {
-        let pools =
-            cluster::list_pools(&self.client).await.map_err(|error| CommandError::Cluster(error.to_string()))?;
+        let pools = cluster::list_pools(&self.client).await?;
         if pools.is_empty()
             && let Ok(Some(problem)) = cluster::problem_of_definitions(&self.client).await
         {
