@@ -55,9 +55,6 @@ pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken)
 }
 
 /// Serves requests by HTTPS until `stop` is cancelled: `/metrics` and `/log` for clients whom the reviews allow them.
-///
-/// # Errors
-/// If TLS cannot be set up.
 pub async fn serve_secure(
     listener: TcpListener,
     certificate: Certificate,

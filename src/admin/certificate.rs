@@ -58,9 +58,6 @@ pub struct Certificate {
 
 impl Certificate {
     /// Reads or creates a certificate.
-    ///
-    /// # Errors
-    /// If it cannot be used.
     pub fn new(source: CertificateSource) -> Result<Self, CertificateError> {
         let current = watch::Sender::new(Arc::new(source.certified_key()?));
         Ok(Self { source, current })

@@ -21,9 +21,6 @@ impl std::fmt::Debug for Reviewer {
 
 impl Reviewer {
     /// A reviewer with its own connections.
-    ///
-    /// # Errors
-    /// If the configuration of the client is invalid.
     pub fn new(config: Config, metrics: &Metrics) -> kube::Result<Self> {
         Ok(Self(direct_client(config, metrics)?))
     }

@@ -31,26 +31,17 @@ pub fn client(config: Config) -> kube::Result<Client> {
 
 /// The client of the operator. It closes idle connections, because the other side may have lost them, and sends no write
 /// that the claim does not permit.
-///
-/// # Errors
-/// As [`client`].
 pub fn operator_client(config: Config, metrics: &Metrics, claim: Claim) -> kube::Result<Client> {
     // The claim is checked below every wait, last before the connection.
     Ok(throttled(claimed(closing_client(config)?, claim), metrics))
 }
 
 /// The client for one request of a probe, which is not sent again.
-///
-/// # Errors
-/// As [`client`].
 pub(super) fn probe_client(config: Config, metrics: &Metrics) -> kube::Result<Client> {
     Ok(recorded(unlimited_client(config)?, metrics))
 }
 
 /// A client whose requests wait for no others and need no claim: for the Lease of the leader, and for reviews.
-///
-/// # Errors
-/// As [`client`].
 pub(super) fn direct_client(config: Config, metrics: &Metrics) -> kube::Result<Client> {
     Ok(recorded(closing_client(config)?, metrics))
 }

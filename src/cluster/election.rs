@@ -56,9 +56,6 @@ pub struct Elector {
 
 impl Elector {
     /// The election for the Lease in a namespace, with an identity that is unique for each process.
-    ///
-    /// # Errors
-    /// If the configuration of the client is invalid.
     pub fn new(config: Config, namespace: String, identity: String, metrics: Metrics) -> kube::Result<Self> {
         let client = direct_client(config, &metrics)?;
         let election = Election::new(identity.clone(), DURATION);
@@ -83,9 +80,6 @@ impl Elector {
 
     /// Takes part in the election until this process was the leader and is no longer, or until `stop`, after which the Lease
     /// is released, so that another process need not wait.
-    ///
-    /// # Errors
-    /// When the leadership is lost.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeadershipLost> {
         info!(
             lease = LEASE,

@@ -4,9 +4,6 @@ use http::{HeaderValue, header::USER_AGENT};
 use kube::Config;
 
 /// The name of the host, which is that of the Pod, and random digits.
-///
-/// # Errors
-/// If the system has no source of random numbers.
 pub fn identity() -> Result<String, getrandom::Error> {
     let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
     Ok(format!("{}_{:08x}", host.as_deref().unwrap_or("winpool"), getrandom::u32()?))

@@ -83,9 +83,6 @@ pub struct OwnershipKeyStore {
 
 impl OwnershipKeyStore {
     /// Creates the store and the channel on which the key is published.
-    ///
-    /// # Errors
-    /// If the system has no source of random numbers.
     pub fn new(client: Client, namespace: String) -> Result<(Self, watch::Receiver<Arc<Ownership>>), getrandom::Error> {
         let mut bytes = Bytes::default();
         getrandom::fill(&mut bytes)?;

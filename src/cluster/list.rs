@@ -62,9 +62,6 @@ impl ListError {
 }
 
 /// The objects in the cluster. Without the CustomResourceDefinitions of winpool there are no pools and profiles.
-///
-/// # Errors
-/// If the cluster cannot be reached, or rejects a request.
 pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot, ListError> {
     let pools = list_pools(client).await?;
     let cluster_api =
@@ -73,17 +70,11 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
 }
 
 /// All pools. Without the CustomResourceDefinitions of winpool there are none.
-///
-/// # Errors
-/// If the cluster cannot be reached, or rejects the request.
 pub async fn list_pools(client: &Client) -> Result<Objects<Pool>, ListError> {
     list_all(client).await
 }
 
 /// The objects in the cluster for these pools, without those of Cluster API.
-///
-/// # Errors
-/// If the cluster cannot be reached, or rejects a request.
 pub async fn list_snapshot_of(client: &Client, namespace: &str, pools: Objects<Pool>) -> Result<Snapshot, ListError> {
     let info = client.apiserver_version().await.map_err(|error| ListError::new("the API server's version", &error))?;
     let node_configs = list_all::<NodeConfigView>(client).await;
@@ -182,9 +173,6 @@ pub async fn wait_for_node_configs(client: &Client) {
 }
 
 /// All pods, and all objects that create pods.
-///
-/// # Errors
-/// If the cluster cannot be reached, or rejects a request.
 pub async fn list_workloads(client: &Client) -> Result<(Objects<Pod>, Controllers), ListError> {
     let pods = list_all::<Pod>(client).await?;
     let controllers = Controllers {
@@ -245,9 +233,6 @@ where
 }
 
 /// Whether the operator is running: its Deployment has a ready Pod.
-///
-/// # Errors
-/// If the cluster cannot be reached, or rejects a request.
 pub async fn is_operator_running(client: &Client, namespace: &str) -> Result<bool, ListError> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), namespace);
     let found = deployments.get_opt(DEPLOYMENT).await.map_err(|error| ListError::new("Deployment winpool", &error))?;

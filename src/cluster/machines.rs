@@ -24,9 +24,6 @@ use winpool_core::{
 use super::{Store, status_code};
 
 /// Reads what a cluster serves of Cluster API.
-///
-/// # Errors
-/// If the API server does not answer.
 pub async fn served(client: &Client) -> kube::Result<ClusterApiState<ApiVersion>> {
     let groups = client.list_api_groups().await?.groups;
     let versions_of = |name: &str| {
@@ -139,9 +136,6 @@ impl ClusterApiStores {
 }
 
 /// What a provider reports about the machines of a template; `None` if it does not exist, or may not be read.
-///
-/// # Errors
-/// If the API server does not answer.
 pub async fn infrastructure(
     client: &Client,
     reference: &InfrastructureReference,

@@ -45,9 +45,6 @@ pub(super) fn resources(files: &[PathBuf]) -> Result<ManifestSet, CommandError> 
 }
 
 /// The pools and profiles in files, and the KubeadmConfigTemplates to which pools refer.
-///
-/// # Errors
-/// Those of [`resources`].
 pub(super) fn resources_and_templates(files: &[PathBuf]) -> Result<(ManifestSet, BootstrapTemplates), CommandError> {
     let manifests = read(files)?;
     let templates = BootstrapTemplates::among(&manifests.objects);

@@ -89,9 +89,6 @@ impl Authentication {
     }
 
     /// The authorization for a first request, according to the last challenge of the registry.
-    ///
-    /// # Errors
-    /// If the token server issues no token.
     pub(super) async fn initial(&self, client: &Client, scope: &Scope<'_>) -> Result<Option<HeaderValue>, Failure> {
         let challenge = self.challenges.lock().get(scope.endpoint).map(|challenge| challenge.clone());
         match challenge {
@@ -107,9 +104,6 @@ impl Authentication {
 
     /// The authorization for a second request, after the registry rejected the `former` one with these headers. `None`
     /// if there is no other one.
-    ///
-    /// # Errors
-    /// If the token server issues no token.
     pub(super) async fn after_challenge(
         &self,
         client: &Client,

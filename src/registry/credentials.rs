@@ -50,9 +50,6 @@ struct Entry {
 impl Credentials {
     /// Reads `.dockerconfigjson` or the older `.dockercfg` of a Secret. Entries without a username and a password, such as
     /// those of a credential helper, are ignored.
-    ///
-    /// # Errors
-    /// If it is neither.
     pub fn parse(file: &[u8]) -> Result<Self, PullSecretError> {
         // The errors of serde_json may quote the file.
         let mut file: Value = serde_json::from_slice(file).map_err(|_| PullSecretError)?;

@@ -19,9 +19,6 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// The registry of an image.
-    ///
-    /// # Errors
-    /// If its name is not a host.
     pub(super) fn registry(image: &Reference, settings: &RegistrySettings) -> Result<Self, Failure> {
         let registry = image.registry();
         let host = if registry == DOCKER_HUB.0 { DOCKER_HUB.1 } else { registry };
@@ -32,9 +29,6 @@ impl Endpoint {
     }
 
     /// A mirror of a registry, such as `https://mirror.example` or `https://mirror.example/v2/project`.
-    ///
-    /// # Errors
-    /// If it is not a valid URL.
     pub(super) fn mirror(address: &str, image: &Reference) -> Result<Self, Failure> {
         let invalid = || Failure::new("the address of a mirror is invalid");
         let mut root = Url::parse(address).ok().filter(is_valid).ok_or_else(invalid)?;

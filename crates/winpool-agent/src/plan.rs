@@ -65,9 +65,6 @@ fn changes_pulls(plan: &ChangePlan) -> bool {
 }
 
 /// The files and services of a node that differ from a configuration that was applied to it.
-///
-/// # Errors
-/// As for [`plan`].
 pub fn differing(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<Vec<String>, Refusal> {
     let (_, plan) = plan(host, config)?;
     let files = plan.files.into_iter().map(|edit| edit.path).filter(|path| path != RECORD);

@@ -6,9 +6,6 @@ use serde_json::{Map, Value};
 use super::{Problem, join};
 
 /// Decodes a value as an API type; null counts as an object without fields. The path of a problem is below `root`.
-///
-/// # Errors
-/// The value is not of that type.
 pub fn decode<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, Problem> {
     let value = if value.is_null() { Value::Object(Map::new()) } else { value };
     serde_path_to_error::deserialize(value).map_err(|error| decoding_problem(root, &error))

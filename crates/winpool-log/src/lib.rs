@@ -53,9 +53,6 @@ pub struct FilterError {
 const CLIENT_LEVELS: &str = "kube_client::client=error,kube_client::client::builder=off,kube_client::client::tls=warn";
 
 /// The filter with this text, after the default levels of the client.
-///
-/// # Errors
-/// If the text is invalid.
 pub fn filter(text: &str) -> Result<EnvFilter, FilterError> {
     let invalid = |reason| FilterError { text: text.to_owned(), reason };
     EnvFilter::builder().parse(text).map_err(invalid)?;

@@ -63,9 +63,6 @@ pub(super) fn files(files: &[PathBuf], namespace: &str) -> Result<Snapshot, Comm
 }
 
 /// The nodes, RuntimeClasses, pools and profiles among manifests. Other objects are ignored.
-///
-/// # Errors
-/// All problems of the manifests, by file and line.
 pub fn snapshot_of(manifests: Manifests, namespace: &str) -> Result<Snapshot, Vec<LocatedProblem>> {
     let mut problems = Vec::new();
     let resources = ManifestSet::read(&manifests.objects, &mut problems);

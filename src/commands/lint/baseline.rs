@@ -94,9 +94,6 @@ impl Baseline {
     }
 
     /// Writes the findings of a report as the known ones, and returns how many there are.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, report: &LintReport) -> Result<usize, CommandError> {
         let mut counts: BTreeMap<Key, usize> = BTreeMap::new();
         for found in &report.findings {

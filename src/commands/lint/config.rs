@@ -78,9 +78,6 @@ pub struct Config {
 
 impl Config {
     /// The configuration in a file, or in the nearest [`FILE_NAME`] in the working directory `current` and its parents.
-    ///
-    /// # Errors
-    /// The file cannot be read or is invalid.
     pub fn read(file: Option<PathBuf>, current: &Path) -> Result<Self, CommandError> {
         let nearest = || current.ancestors().map(|directory| directory.join(FILE_NAME)).find(|file| file.is_file());
         let Some(file) = file.or_else(nearest) else { return Ok(Self::default()) };

@@ -13,9 +13,6 @@ use super::{
 };
 
 /// Secrets, and the templates that need them.
-///
-/// # Errors
-/// All problems, by file and line.
 pub fn machine_objects(input: &Input) -> Result<Documents, Vec<LocatedProblem>> {
     let (pools, mut notes) = input.pools();
     let (mut secrets, mut templates, mut problems) = (BTreeMap::new(), BTreeMap::new(), Vec::new());

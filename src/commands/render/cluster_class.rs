@@ -25,9 +25,6 @@ use crate::commands::output;
 const MAX_OPERATIONS: usize = 100;
 
 /// A document for each pool, and for each Secret.
-///
-/// # Errors
-/// All problems, by file and line.
 pub fn cluster_class_patches(input: &Input, class: Option<&str>) -> Result<Documents, Vec<LocatedProblem>> {
     let (pools, notes) = input.pools();
     let (mut found, mut problems) = (Documents { notes, ..Documents::default() }, Vec::new());

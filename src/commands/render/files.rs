@@ -37,9 +37,6 @@ pub enum NodeFileFormat {
 type FilesAndProblems = (BTreeMap<String, String>, Vec<Problem>);
 
 /// The files by path: a directory for each configuration, or, of complete files, for each variant of each pool.
-///
-/// # Errors
-/// The problems of the files that cannot be rendered.
 pub fn files(
     snapshot: &Snapshot,
     expected_nodes: &[ExpectedNode],

@@ -21,9 +21,6 @@ use super::{
 use crate::commands::output;
 
 /// A patch for each pool with `clusterAPI.autoscaling`.
-///
-/// # Errors
-/// All problems, by file and line.
 pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>> {
     let (pools, notes) = input.pools();
     let kubelet = input.expected_nodes.iter().map(|node| node.kubelet).max().unwrap_or(support::NEWEST);

@@ -81,9 +81,6 @@ impl<'a> Input<'a> {
     }
 
     /// The templates of a pool, one for each pair of a minor and a release line of containerd.
-    ///
-    /// # Errors
-    /// All problems, by file and line.
     pub fn templates(&self, of: &MachinePool) -> Result<Vec<RenderedTemplate>, Vec<LocatedProblem>> {
         self.profile(of).map_err(|problem| vec![problem])?;
         let base = self.base(of)?;

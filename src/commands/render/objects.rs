@@ -36,9 +36,6 @@ pub struct Rendered {
 }
 
 /// Renders all pools of a snapshot; `resources` has their locations.
-///
-/// # Errors
-/// All problems, by file and line.
 pub fn render(
     snapshot: &Snapshot,
     expected_nodes: &[ExpectedNode],

@@ -64,9 +64,6 @@ impl Budget {
     }
 
     /// Reads a text in UTF-8, or in UTF-16 with a byte order mark.
-    ///
-    /// # Errors
-    /// The text cannot be read.
     pub(super) fn read(&mut self, reader: impl Read) -> io::Result<Result<String, TextProblem>> {
         let mut bytes = Vec::new();
         let read = reader.take(self.bytes.saturating_add(1)).read_to_end(&mut bytes)? as u64;

@@ -39,9 +39,6 @@ pub struct ManifestSet {
 
 impl ManifestSet {
     /// The pools and profiles among manifests.
-    ///
-    /// # Errors
-    /// All problems of the manifests, by file and line.
     pub fn new(manifests: Manifests) -> Result<Self, Vec<LocatedProblem>> {
         let mut problems = manifests.problems;
         let mut resources = Self::read(&manifests.objects, &mut problems);
@@ -170,9 +167,6 @@ fn name(object: &Value) -> Option<&str> {
 }
 
 /// The Windows nodes among manifests, by name. Other objects are ignored.
-///
-/// # Errors
-/// All problems of the manifests, by file and line.
 pub fn nodes(manifests: Manifests) -> Result<Objects<WindowsNode>, Vec<LocatedProblem>> {
     let mut problems = manifests.problems;
     let nodes = nodes_among(&manifests.objects, &mut problems);

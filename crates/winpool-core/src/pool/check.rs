@@ -51,9 +51,6 @@ const LABELS_OF_MACHINES: [&str; 6] = [
 ];
 
 /// Parses the spec of the pool with this name.
-///
-/// # Errors
-/// All problems of the spec.
 pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
     let mut written: WindowsNodePoolSpec = decode("spec", spec).map_err(|problem| vec![problem])?;
     let mut refused: Vec<_> = written.node_selector.iter().flat_map(other_systems).collect();
@@ -108,9 +105,6 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
 }
 
 /// Parses the spec of a profile.
-///
-/// # Errors
-/// All problems of the spec.
 pub fn profile(spec: Value) -> Result<Profile, Vec<Problem>> {
     let written: WindowsRuntimeProfileSpec = decode("spec", spec).map_err(|problem| vec![problem])?;
     profile::check(&written)

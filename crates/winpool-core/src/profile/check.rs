@@ -24,9 +24,6 @@ use crate::{
 const RECOMMENDED_MEMORY: Quantity = Quantity::of_bytes(2 << 30);
 
 /// Parses the spec of a profile.
-///
-/// # Errors
-/// All errors in the spec.
 pub fn check(spec: &WindowsRuntimeProfileSpec) -> Result<Profile, Vec<Problem>> {
     let mut problems = Problems::default();
     let kubelet = kubelet(&spec.kubelet, &mut problems);

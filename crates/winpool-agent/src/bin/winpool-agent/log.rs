@@ -11,9 +11,6 @@ use tracing_subscriber::{
 use winpool_log::{FilterError, LogFormat, UnverifiedCertificateOnce, filter};
 
 /// Starts the log. Call it once.
-///
-/// # Errors
-/// When the filter is invalid.
 pub fn start(text: &str) -> Result<(), FilterError> {
     let filter = filter(text)?.and(UnverifiedCertificateOnce::default());
     let on_terminal = io::stderr().is_terminal();

@@ -120,9 +120,6 @@ impl<'a> Templates<'a> {
     }
 
     /// The template for the machines of a group with this minor.
-    ///
-    /// # Errors
-    /// All problems that prevent it.
     pub fn template_for(&mut self, group: &MachineGroup, minor: Minor) -> Result<DesiredTemplate, Vec<Problem>> {
         self.rendered(group, minor).cloned()
     }
@@ -164,9 +161,6 @@ impl<'a> Templates<'a> {
     }
 
     /// The template for machines with these versions, regardless of the stored ones; of a MachinePool, for it alone.
-    ///
-    /// # Errors
-    /// All problems that prevent it.
     pub fn render(
         &self,
         machine_pool: Option<&str>,
