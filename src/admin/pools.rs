@@ -74,83 +74,44 @@ impl Pools {
 /// The labels of a series besides `pool`, and its value.
 type Series = (Vec<(&'static str, String)>, i64);
 
-/// A family of gauges.
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    unit: Option<Unit>,
-    series: fn(&PoolReport) -> Vec<Series>,
-}
+/// A family of gauges: its name, its help, its unit, and the series of a pool.
+type Family = (&'static str, &'static str, Option<Unit>, fn(&PoolReport) -> Vec<Series>);
 
 const FAMILIES: &[Family] = &[
-    Family {
-        name: "pool_condition",
-        help: "The conditions of a pool: 1 for the present status",
-        unit: None,
-        series: conditions,
-    },
-    Family {
-        name: "pool_support_end_timestamp",
-        help: "When Microsoft ends the support of the pool's Windows, in seconds since 1970",
-        unit: Some(Unit::Seconds),
-        series: support_end,
-    },
-    Family {
-        name: "pool_newest_kubelet_minor",
-        help: "The newest minor of Kubernetes 1 of the kubelets of a pool",
-        unit: None,
-        series: |report| report.newest_minor.map(|minor| (Vec::new(), minor.0.into())).into_iter().collect(),
-    },
-    Family {
-        name: "nodes",
-        help: "Nodes of a pool, by state; a node can have several states",
-        unit: None,
-        series: |report| {
-            by("state", states(&report.nodes).into_iter().chain([("ready_untainted", report.ready_untainted)]))
-        },
-    },
-    Family {
-        name: "holds",
-        help: "Changes that a pool holds, by reason",
-        unit: None,
-        series: |report| by("reason", report.holds.iter().copied()),
-    },
-    Family {
-        name: "pods",
-        help: "Pods on the nodes of a pool or waiting for them, by what is known about their images",
-        unit: None,
-        series: pods,
-    },
-    Family {
-        name: "workload_issues",
-        help: "Workloads of a pool with an issue; for MemoryOvercommitted the nodes",
-        unit: None,
-        series: issues,
-    },
-    Family {
-        name: "known_issues",
-        help: "Nodes of a pool with a known issue, by state: reported, acknowledged, unreported or undetermined",
-        unit: None,
-        series: known_issues,
-    },
-    Family {
-        name: "node_configs",
-        help: "WindowsNodeConfigs of a pool, by phase",
-        unit: None,
-        series: |report| by("phase", report.node_configs.iter().copied()),
-    },
-    Family {
-        name: "rollout_failures",
-        help: "Nodes where the desired configuration failed",
-        unit: None,
-        series: |report| by("reason", report.rollout_failures.iter().copied()),
-    },
-    Family {
-        name: "rollout_start_timestamp",
-        help: "When the first node of a rollout that has not ended began, in seconds since 1970",
-        unit: Some(Unit::Seconds),
-        series: |report| report.rollout_start.map(|start| (Vec::new(), start)).into_iter().collect(),
-    },
+    ("pool_condition", "The conditions of a pool: 1 for the present status", None, conditions),
+    (
+        "pool_support_end_timestamp",
+        "When Microsoft ends the support of the pool's Windows, in seconds since 1970",
+        Some(Unit::Seconds),
+        support_end,
+    ),
+    ("pool_newest_kubelet_minor", "The newest minor of Kubernetes 1 of the kubelets of a pool", None, |report| {
+        report.newest_minor.map(|minor| (Vec::new(), minor.0.into())).into_iter().collect()
+    }),
+    ("nodes", "Nodes of a pool, by state; a node can have several states", None, |report| {
+        by("state", states(&report.nodes).into_iter().chain([("ready_untainted", report.ready_untainted)]))
+    }),
+    ("holds", "Changes that a pool holds, by reason", None, |report| by("reason", report.holds.iter().copied())),
+    ("pods", "Pods on the nodes of a pool or waiting for them, by what is known about their images", None, pods),
+    ("workload_issues", "Workloads of a pool with an issue; for MemoryOvercommitted the nodes", None, issues),
+    (
+        "known_issues",
+        "Nodes of a pool with a known issue, by state: reported, acknowledged, unreported or undetermined",
+        None,
+        known_issues,
+    ),
+    ("node_configs", "WindowsNodeConfigs of a pool, by phase", None, |report| {
+        by("phase", report.node_configs.iter().copied())
+    }),
+    ("rollout_failures", "Nodes where the desired configuration failed", None, |report| {
+        by("reason", report.rollout_failures.iter().copied())
+    }),
+    (
+        "rollout_start_timestamp",
+        "When the first node of a rollout that has not ended began, in seconds since 1970",
+        Some(Unit::Seconds),
+        |report| report.rollout_start.map(|start| (Vec::new(), start)).into_iter().collect(),
+    ),
 ];
 
 fn by(label: &'static str, counts: impl IntoIterator<Item = (&'static str, usize)>) -> Vec<Series> {
@@ -217,7 +178,7 @@ fn states(counts: &NodeCounts) -> [(&'static str, usize); 9] {
 impl Collector for Pools {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let pools = self.0.lock();
-        for Family { name, help, unit, series } in FAMILIES {
+        for (name, help, unit, series) in FAMILIES {
             let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
             for (pool, PoolSeries { report, .. }) in pools.iter() {
                 for (mut labels, value) in series(report) {
