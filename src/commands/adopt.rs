@@ -73,7 +73,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     if snapshot.nodes.is_empty() {
         return Err(CommandError::Problems("there is no node with label kubernetes.io/os=windows".to_owned()));
     }
-    let minors = snapshot.nodes.values().filter_map(|node| node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor));
+    let minors = snapshot.nodes.values().filter_map(|node| node.kubelet_minor());
     minors.max().and_then(tables::not_checked).iter().for_each(|text| input::note(text));
     let options = adopt::AdoptOptions { pool_labels: pool_label, use_profiles: profiles, kubelets };
     let adoption = adopt::adopt(&snapshot, &options);

@@ -2,7 +2,7 @@
 
 mod json_schema;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -60,9 +60,9 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         (CrdFormat::Yaml, Some(directory)) => {
             manifests.try_for_each(|(file, crd)| output::write(&directory, file, &output::yaml(&crd)))
         }
-        (CrdFormat::JsonSchema, Some(directory)) => {
-            crds.filter_map(|(_, crd)| json_schema::file(&crd)).try_for_each(|file| write_schema(&directory, file))
-        }
+        (CrdFormat::JsonSchema, Some(directory)) => crds
+            .filter_map(|(_, crd)| json_schema::file(&crd))
+            .try_for_each(|(file, schema)| output::write(&directory, &file, &format!("{schema:#}\n"))),
         (CrdFormat::Json, Some(_)) => {
             Err(CommandError::Usage("--out writes YAML or JSON schemas: omit -o json".to_owned()))
         }
@@ -70,10 +70,6 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
             Err(CommandError::Usage("-o json-schema writes a file for each kind: add --out DIR".to_owned()))
         }
     }
-}
-
-fn write_schema(directory: &Path, (file, schema): (String, Value)) -> Result<(), CommandError> {
-    output::write(directory, &file, &format!("{schema:#}\n"))
 }
 
 /// Whether an API server of the version in `--kubernetes` supports validation rules.

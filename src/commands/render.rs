@@ -260,7 +260,7 @@ fn print_notes(settings: &Settings, snapshot: &Snapshot, rendered: &Rendered) {
         let versions = description(expected_nodes);
         input::note(&format!("rendered for {versions}. Set other versions with --kubernetes and --containerd"));
     }
-    let of_nodes = snapshot.nodes.values().filter_map(|node| Some(node.kubelet.as_ref().ok()?.minor));
+    let of_nodes = snapshot.nodes.values().filter_map(|node| node.kubelet_minor());
     let minors: BTreeSet<_> = expected_nodes.iter().map(|node| node.kubelet).chain(of_nodes).collect();
     minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
     rendered.notes.iter().for_each(|text| input::note(text));

@@ -283,7 +283,8 @@ fn back_off(object: &str, failures: u32) -> Duration {
     doubled(FIRST_FAILURE_DELAY, failures, MAX_FAILURE_DELAY).mul_f64(1.0 + quarter).min(MAX_FAILURE_DELAY)
 }
 
-fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+/// The delay after this many failures in a row: each is twice as long as the one before.
+pub(super) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(longest)
 }
 

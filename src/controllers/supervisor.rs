@@ -9,6 +9,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
+use super::queue::doubled;
 use crate::admin::{Metrics, Readiness};
 
 /// A task that ran this long has recovered.
@@ -52,14 +53,9 @@ impl Supervisor {
             error!(task, failures, cause, "task failed because of a bug in winpool, restarting it");
             self.metrics.task_restart(task);
             self.readiness.set_failing(task, failures > TOLERATED);
-            sleep(delay(failures)).await;
+            sleep(doubled(FIRST_DELAY, failures, MAX_DELAY)).await;
         }
     }
-}
-
-/// The delay after this number of failures in a row.
-fn delay(failures: u32) -> Duration {
-    FIRST_DELAY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(MAX_DELAY)
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ pub use code::{Code, Severity, UnknownCode};
 use context::PodPlacement;
 pub use context::{LintContext, LookupFn};
 pub use linted_nodes::LintedNodes;
+pub use volume::check as persistent_volume;
 use workload::PodSpec;
 pub use workload::Workload;
 
@@ -247,11 +248,6 @@ fn machine_labels(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
 /// The findings of a Node.
 pub fn node(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     context.nodes.findings(object["metadata"]["name"].as_str().unwrap_or_default())
-}
-
-/// The findings of a PersistentVolume of core/v1.
-pub fn persistent_volume(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
-    volume::check(object, context)
 }
 
 /// The findings of a Service of core/v1.

@@ -213,8 +213,7 @@ pub fn issues(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], 
         issues.skew(node);
         issues.runtime(node);
         if let Some(build) = node.build() {
-            let now = node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
-            issues.support(build, now, Some(&node.name));
+            issues.support(build, node.kubelet_minor(), Some(&node.name));
         }
     }
     issues.known(nodes, pool.and_then(|pool| snapshot.workloads.of(&pool.name)));

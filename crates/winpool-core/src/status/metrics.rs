@@ -43,7 +43,7 @@ pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
 /// The newest minor of the kubelets of a pool.
 pub fn newest_minor(plan: &Plan) -> Option<Minor> {
     let members = active(plan)?.members.iter();
-    members.filter_map(|member| member.node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)).max()
+    members.filter_map(|member| member.node.kubelet_minor()).max()
 }
 
 /// The number of nodes by id, severity and state of known issues: `reported` in the status, `acknowledged`, `unreported`

@@ -104,8 +104,8 @@ pub fn plan(
     let template = other_bootstrap.map_or_else(|| kubernetes.ok_or_else(|| unknown_version(group)), Err);
     let template = template.map_err(|problem| vec![problem]).and_then(|minor| templates.template_for(group, minor));
     match template {
-        Err(_) if needs_template => templates.mark_incomplete(),
-        Err(_) => templates.mark_unneeded(),
+        Err(_) if needs_template => templates.is_incomplete = true,
+        Err(_) => templates.is_unneeded = true,
         Ok(_) => {}
     }
     let rendered_from = template.as_ref().map(|template| template.rendered_from.clone()).unwrap_or_default();

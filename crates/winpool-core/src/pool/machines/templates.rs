@@ -79,9 +79,9 @@ pub struct Templates<'a> {
     containerd: Option<ContainerdVersion>,
     rendered: BTreeMap<(Option<String>, Minor, ContainerdLine), Result<DesiredTemplate, Vec<Problem>>>,
     /// Whether the template of a group is unknown, so that it is not known what is unused.
-    is_incomplete: bool,
+    pub is_incomplete: bool,
     /// Whether a group needs no template, because it refers to objects of another bootstrap provider.
-    is_unneeded: bool,
+    pub is_unneeded: bool,
 }
 
 impl<'a> Templates<'a> {
@@ -279,16 +279,6 @@ impl<'a> Templates<'a> {
     /// Whether the profile and the template of the platform team can be read.
     pub fn is_readable(&self) -> bool {
         self.profile.is_ok() && self.base.is_ok()
-    }
-
-    /// Records that a group needs no template.
-    pub fn mark_unneeded(&mut self) {
-        self.is_unneeded = true;
-    }
-
-    /// Records that the template of a group is unknown.
-    pub fn mark_incomplete(&mut self) {
-        self.is_incomplete = true;
     }
 }
 

@@ -3,7 +3,6 @@
 use winpool_api::{
     conditions::{CONFIG_IN_EFFECT, ComputedCondition, VERSION_SKEW},
     facts::{
-        Minor,
         skew::{Skew, skew},
         support,
     },
@@ -63,13 +62,9 @@ pub fn version_skew(input: &ReportInput) -> Option<ComputedCondition> {
 
 /// The sentence about kubelets that are newer than the tables.
 pub fn newer_than_tables(input: &ReportInput) -> Option<String> {
-    let newer = input.nodes(|member| minor_of(member).is_some_and(|minor| support::treated_as(minor).is_some()));
-    let newest = newer.iter().filter_map(|member| minor_of(member)).max()?;
+    let newer = input.nodes(|member| member.node.kubelet_minor().and_then(support::treated_as).is_some());
+    let newest = newer.iter().filter_map(|member| member.node.kubelet_minor()).max()?;
     Some(format!("{}: {}", some_of(names(&newer)), tables::not_checked(newest)?))
-}
-
-fn minor_of(member: &Member) -> Option<Minor> {
-    member.node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)
 }
 
 /// Whether a kubelet is outside the policy.

@@ -165,8 +165,7 @@ pub fn os_supported(input: &ReportInput) -> Option<ComputedCondition> {
 fn combinations<'a>(input: &'a ReportInput) -> BTreeMap<(Option<Build>, Option<Minor>), Vec<&'a str>> {
     let mut found: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for Member { node, .. } in &input.active.members {
-        let kubelet = node.kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
-        found.entry((node.build(), kubelet)).or_default().push(&node.name);
+        found.entry((node.build(), node.kubelet_minor())).or_default().push(&node.name);
     }
     if found.is_empty() {
         found.insert((Some(input.spec.build), input.snapshot.api_server), Vec::new());
