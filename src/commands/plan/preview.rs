@@ -19,7 +19,7 @@ use winpool_core::{
     pool::{
         Pool, Snapshot,
         delivery::{self, PlannedRestart},
-        plan::{Phase, Plan, Planner},
+        plan::{ActivePool, Plan, Planner},
         stranding::Remedy,
     },
     status::pool::{rendering, report},
@@ -175,8 +175,8 @@ impl PoolPreview {
             held: problems(&[Role::Required]),
             flags: problems(&[Role::Delivery, Role::Flag]),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
-            kept: kept(snapshot, &plan.phase),
-            workloads: workload_changes(&plan.phase),
+            kept: plan.active().map(|active| rendering::pending(snapshot, active)).unwrap_or_default(),
+            workloads: plan.active().map(workload_changes).unwrap_or_default(),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
             restarts: delivery::restarts(snapshot, plan),
         }
@@ -201,13 +201,7 @@ impl From<&Condition> for ConditionPreview {
     }
 }
 
-fn kept(snapshot: &Snapshot, phase: &Phase) -> Vec<String> {
-    let Phase::Active(active) = phase else { return Vec::new() };
-    rendering::pending(snapshot, active)
-}
-
-fn workload_changes(phase: &Phase) -> Vec<WorkloadChange> {
-    let Phase::Active(active) = phase else { return Vec::new() };
+fn workload_changes(active: &ActivePool) -> Vec<WorkloadChange> {
     let of_taint = |(taint, workloads): (&Taint, &BTreeMap<Arc<WorkloadName>, Remedy>)| {
         let change = |(name, remedy): (&Arc<WorkloadName>, &Remedy)| WorkloadChange {
             workload: name.to_string(),

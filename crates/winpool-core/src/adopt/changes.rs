@@ -8,7 +8,7 @@ use crate::{
     operation::{Action, TaintEdit},
     pool::{
         nodes::{Obstacle, ValueConflict},
-        plan::{Phase, Plan},
+        plan::Plan,
     },
 };
 
@@ -35,7 +35,7 @@ impl AdoptionChanges {
                 changes.classes.insert(name.clone(), change.clone());
             }
         }
-        let Phase::Active(active) = &plan.phase else { return changes };
+        let Some(active) = plan.active() else { return changes };
         for member in &active.members {
             for obstacle in &member.plan.obstacles {
                 if let Obstacle::TaintConflict(conflict) = obstacle {

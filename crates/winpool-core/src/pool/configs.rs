@@ -196,24 +196,19 @@ pub fn plan(
     expected_nodes: &[ExpectedNode],
 ) -> ConfigPlan {
     let Some(name) = &spec.profile else { return ConfigPlan::default() };
+    let in_state = |state| ConfigPlan { state, ..ConfigPlan::default() };
     let (view, profile) = match snapshot.profiles.get(name).map(|view| (view, &view.profile)) {
-        None if snapshot.refused.contains(&Kind::PROFILE) => {
-            return ConfigPlan { state: Rendering::ProfilesRefused, ..ConfigPlan::default() };
-        }
-        None => return ConfigPlan { state: Rendering::NotFound, ..ConfigPlan::default() },
-        Some((_, Err(problems))) => {
-            return ConfigPlan { state: Rendering::Invalid(problems.clone()), ..ConfigPlan::default() };
-        }
-        Some((_, Ok(_))) if snapshot.refused.contains(&Kind::CONFIG_MAP) => {
-            return ConfigPlan { state: Rendering::ConfigMapsRefused, ..ConfigPlan::default() };
-        }
+        None if snapshot.refused.contains(&Kind::PROFILE) => return in_state(Rendering::ProfilesRefused),
+        None => return in_state(Rendering::NotFound),
+        Some((_, Err(problems))) => return in_state(Rendering::Invalid(problems.clone())),
+        Some(_) if snapshot.refused.contains(&Kind::CONFIG_MAP) => return in_state(Rendering::ConfigMapsRefused),
         Some((view, Ok(profile))) => (view, profile),
     };
     let mut variants: BTreeSet<Variant> = members.iter().filter_map(|node| variant(node)).collect();
     if members.is_empty() {
         variants.extend(expected_nodes.iter().filter_map(|node| node.variant(spec.build)));
     }
-    let mut plan = ConfigPlan { state: Rendering::Rendered(Vec::new()), ..ConfigPlan::default() };
+    let mut plan = in_state(Rendering::Rendered(Vec::new()));
     let inputs = RenderingInputs::of(spec, view);
     for variant in variants {
         plan.add(&pool.name, spec, (profile, inputs.as_ref()), variant);

@@ -427,19 +427,22 @@ impl Plan {
 
     /// The delivery, if the pool is reconciled and writes.
     fn delivery(&self) -> Option<&DeliveryPlan> {
+        self.active().filter(|_| self.pool.enforces()).map(|active| &active.delivery)
+    }
+
+    /// The parts of the plan, if the pool is reconciled.
+    pub fn active(&self) -> Option<&ActivePool> {
         match &self.phase {
-            Phase::Active(active) if self.pool.enforces() => Some(&active.delivery),
-            Phase::Active(_) | Phase::Invalid | Phase::NodesRefused | Phase::Retained | Phase::CleaningUp { .. } => {
-                None
-            }
+            Phase::Active(active) => Some(active),
+            Phase::Invalid | Phase::NodesRefused | Phase::Retained | Phase::CleaningUp { .. } => None,
         }
     }
 
     /// The selector of a pool that matches no Windows node, as the argument of `kubectl get nodes -l`.
     pub fn selector_without_nodes(&self) -> Option<String> {
-        let Phase::Active(active) = &self.phase else { return None };
+        let has_nodes = !self.active()?.members.is_empty();
         match &self.pool.spec.as_ref().ok()?.members {
-            selector @ Members::Selector(_) if active.members.is_empty() => Some(selector.to_string()),
+            selector @ Members::Selector(_) if !has_nodes => Some(selector.to_string()),
             Members::Selector(_) | Members::Fallback => None,
         }
     }
@@ -451,10 +454,7 @@ impl Plan {
 
     /// The nodes of a pool that is reconciled.
     pub fn members(&self) -> &[Member] {
-        match &self.phase {
-            Phase::Active(active) => &active.members,
-            Phase::Invalid | Phase::NodesRefused | Phase::Retained | Phase::CleaningUp { .. } => &[],
-        }
+        self.active().map_or(&[], |active| &active.members)
     }
 
     /// A plan that is run.

@@ -11,14 +11,14 @@ use crate::{
     operation::{NodeEdit, Purpose, TaintEdit},
     pool::{
         Snapshot,
-        plan::{ActivePool, Member, Phase, Plan},
+        plan::{ActivePool, Member, Plan},
     },
 };
 
 /// The number of changes that wait for a decision, by reason; every reason that a pool can have is listed. With
 /// `Observing` and `Paused` these are operations, with `WouldStrand` RuntimeClasses, and else nodes.
 pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
-    let active = active(plan);
+    let active = plan.active();
     let nodes = |holds: &dyn Fn(&Member) -> bool| {
         active.map_or(0, |active| active.members.iter().filter(|member| holds(member)).count())
     };
@@ -42,14 +42,14 @@ pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
 
 /// The newest minor of the kubelets of a pool.
 pub fn newest_minor(plan: &Plan) -> Option<Minor> {
-    let members = active(plan)?.members.iter();
+    let members = plan.active()?.members.iter();
     members.filter_map(|member| member.node.kubelet_minor()).max()
 }
 
 /// The number of nodes by id, severity and state of known issues: `reported` in the status, `acknowledged`, `unreported`
 /// because only another release line would help, or `undetermined` because an input is missing.
 pub fn known_issues(snapshot: &Snapshot, plan: &Plan) -> Vec<([&'static str; 3], usize)> {
-    let nodes = active(plan).into_iter().flat_map(|active| &active.members).map(|member| member.node.as_ref());
+    let nodes = plan.active().into_iter().flat_map(|active| &active.members).map(|member| member.node.as_ref());
     let found = check(nodes, snapshot.workloads.of(&plan.pool.name));
     let rows = found.iter().flat_map(|finding| {
         let issue = finding.issue;
@@ -67,7 +67,7 @@ pub fn known_issues(snapshot: &Snapshot, plan: &Plan) -> Vec<([&'static str; 3],
 
 /// The number of nodes that are Ready and lack a taint of the pool that excludes pods, if the pool writes.
 pub fn ready_untainted(plan: &Plan) -> usize {
-    let (Some(active), Ok(spec)) = (active(plan).filter(|_| plan.pool.enforces()), &plan.pool.spec) else { return 0 };
+    let (Some(active), Ok(spec)) = (plan.active().filter(|_| plan.pool.enforces()), &plan.pool.spec) else { return 0 };
     let excluding = spec.taints.iter().filter(|taint| taint.excludes_pods());
     let keys: Vec<TaintKey> = excluding.map(TaintKey::from).collect();
     let lacks_taint =
@@ -84,7 +84,7 @@ fn is_written(member: &Member) -> bool {
 /// How many seconds each new node that was tainted by `at` had been Ready, by the clock of the kubelet and that of the
 /// operator; 0 for a node that was not Ready.
 pub fn ready_before_taint(plan: &Plan, at: Timestamp) -> Vec<f64> {
-    let members = active(plan).into_iter().flat_map(|active| &active.members);
+    let members = plan.active().into_iter().flat_map(|active| &active.members);
     let tainted =
         members.filter(|member| member.is_written() && member.plan.edit.as_deref().is_some_and(taints_new_node));
     tainted.map(|member| seconds_ready(&member.node, at)).collect()
@@ -97,11 +97,4 @@ fn seconds_ready(node: &WindowsNode, at: Timestamp) -> f64 {
 
 fn taints_new_node(edit: &NodeEdit) -> bool {
     edit.purpose == Purpose::Taint && edit.taint_edits.iter().any(|edit| matches!(edit, TaintEdit::Set(..)))
-}
-
-fn active(plan: &Plan) -> Option<&ActivePool> {
-    match &plan.phase {
-        Phase::Active(active) => Some(active),
-        Phase::Invalid | Phase::NodesRefused | Phase::Retained | Phase::CleaningUp { .. } => None,
-    }
 }

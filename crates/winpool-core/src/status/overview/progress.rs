@@ -11,7 +11,7 @@ use super::observed_generation;
 use crate::pool::{
     Pool,
     delivery::DeliveryState,
-    plan::{ActivePool, Phase, Plan},
+    plan::{ActivePool, Plan},
     rollout::{RolloutPlan, RolloutState},
 };
 
@@ -67,7 +67,7 @@ impl PoolProgress {
 
     /// The nodes of a rollout by agents; `None` without agents.
     fn of_rollout(plan: &Plan) -> Option<Self> {
-        let Phase::Active(active) = &plan.phase else { return None };
+        let active = plan.active()?;
         let DeliveryState::Rollout(rollout) = &active.delivery.state else { return None };
         let (progress, continues) = match &rollout.state {
             RolloutState::Complete => return Some(Self::default()),
