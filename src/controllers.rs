@@ -78,7 +78,6 @@ pub struct OperatorSettings {
 /// Why the operator cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration of the client is invalid.
     #[error("invalid configuration for the API server")]
     Client(#[source] Box<kube::Error>),
     /// No key can be generated.

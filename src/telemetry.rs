@@ -50,7 +50,6 @@ pub enum TelemetryError {
     #[cfg(feature = "otlp")]
     #[error("traces cannot be sent: {0}: correct the OTEL_EXPORTER_OTLP_… variables, or unset them")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
-    /// The protocol of OTLP is unknown.
     #[cfg(feature = "otlp")]
     #[error("traces cannot be sent: OTEL_EXPORTER_OTLP_PROTOCOL is `{0}`: write grpc or http/protobuf")]
     Protocol(String),
@@ -123,7 +122,6 @@ impl Telemetry {
     }
 }
 
-/// Whether the environment enables traces.
 fn is_traced(variable: impl Fn(&str) -> Option<String>) -> bool {
     first(variable, ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]).is_some()
 }

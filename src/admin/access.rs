@@ -35,7 +35,6 @@ pub trait Review: Debug + Send + Sync {
     fn review<'r>(&'r self, token: &'r str, verb: &'r str, path: &'r str) -> BoxFuture<'r, Result<Verdict, String>>;
 }
 
-/// Which clients are allowed.
 #[derive(Debug)]
 pub(super) enum Access {
     /// Clients on loopback, such as through `kubectl port-forward`.

@@ -51,7 +51,6 @@ type Histograms<L, H = Histogram> = Family<L, H, fn() -> H>;
 
 /// The code of a request that was not answered, as in client-go (`tools/metrics`, rest_client_requests_total).
 const NO_ANSWER: &str = "<error>";
-/// The help of the histogram.
 const READY_BEFORE_TAINT: &str =
     "How long new nodes of a pool were Ready before it set its taints; 0 for nodes that were not Ready yet";
 /// How long nodes were Ready before they were tainted: 0 is its own bucket, and the last one is a day.

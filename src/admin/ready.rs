@@ -21,7 +21,6 @@ impl Default for Readiness {
 #[derive(Debug, Default)]
 struct State {
     kinds: BTreeMap<&'static str, (Requirement, ListState)>,
-    /// Tasks that keep failing.
     failing: BTreeSet<&'static str>,
 }
 
@@ -111,7 +110,6 @@ impl Readiness {
 }
 
 impl State {
-    /// Whether a kind delays readiness.
     fn delays(&self) -> bool {
         self.pending().chain(self.refused(Requirement::Required)).next().is_some()
     }

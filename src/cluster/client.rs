@@ -46,7 +46,6 @@ pub(super) fn direct_client(config: Config, metrics: &Metrics) -> kube::Result<C
     Ok(recorded(closing_client(config)?, metrics))
 }
 
-/// A client that closes idle connections.
 fn closing_client(mut config: Config) -> kube::Result<Client> {
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;

@@ -50,7 +50,6 @@ pub struct Elector {
     start: Instant,
     /// The last failure, and when it was logged.
     failure: Option<(String, Instant)>,
-    /// The duration in the Lease.
     stated: Option<i32>,
 }
 

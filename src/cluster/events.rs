@@ -71,7 +71,6 @@ struct Published {
 /// The request for an event.
 enum Request {
     Create,
-    /// Updates the event of this name.
     Update {
         name: String,
         count: i32,

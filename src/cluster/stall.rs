@@ -40,7 +40,6 @@ pub fn with_stall_detection(client: Client, kind: &'static str, metrics: Metrics
     wrapped(client, move |client, request| send(client, request, activity.clone()))
 }
 
-/// The metrics of one watch.
 #[derive(Clone)]
 struct Activity {
     kind: &'static str,

@@ -172,7 +172,6 @@ impl Limiter {
     }
 }
 
-/// A running request.
 struct Permit<'l>(&'l Limiter);
 
 impl Drop for Permit<'_> {

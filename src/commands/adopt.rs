@@ -23,7 +23,6 @@ use super::{
 pub use read::snapshot_of;
 pub use text::{documents, objects, text};
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit status is 0 if each Windows node is in exactly one pool, and 1 if one is in none or in several. For \

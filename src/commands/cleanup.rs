@@ -38,7 +38,6 @@ const NO_TERMINAL: &str = "cleanup asks before it removes anything, and standard
 /// What follows if the workloads cannot be read.
 const KEPT_LABELS: &str = "the labels of runs.winpool.dev/ are not removed, because pods may select them";
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With --dry-run the exit status is 1 if there is something to remove. Labels and taints are removed from a \

@@ -34,7 +34,6 @@ impl Args {
         Self { kubeconfig: value("--kubeconfig").map(PathBuf::from), context: value("--context") }
     }
 
-    /// The configuration of a client.
     pub(super) async fn config(&self) -> Result<Config, CommandError> {
         if self.kubeconfig.is_none() && self.context.is_none() {
             return Config::infer().await.map_err(|error| {

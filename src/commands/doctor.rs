@@ -20,7 +20,6 @@ use super::{
 };
 use read::SubjectReader;
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit status is 0 if no symptom was found, and 1 if one was. What may not be read is not excluded: it is \

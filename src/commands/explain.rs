@@ -18,7 +18,6 @@ use super::{
     output::{self, BOLD},
 };
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A code of winpool lint, a type of condition, a reason, TYPE/REASON, or the id of a symptom or a known issue [default: list
@@ -36,7 +35,6 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     output::print_styled(&text)
 }
 
-/// What can be explained.
 #[derive(Clone, Copy)]
 enum Subject {
     Code(Code),

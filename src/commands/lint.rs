@@ -40,7 +40,6 @@ use winpool_core::{
 
 use super::{CommandError, connect, input, output, registry, render::minor};
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Check the manifests in this file or directory (*.yaml, *.yml, *.json, recursively); - reads standard input, such
@@ -100,7 +99,6 @@ enum FindingFormat {
     Junit,
 }
 
-/// The validated options.
 pub(super) struct Settings {
     files: Vec<PathBuf>,
     others: Others,
@@ -214,7 +212,6 @@ fn report(settings: &Settings) -> Result<LintReport, CommandError> {
     Ok(report)
 }
 
-/// Looks up the images of all workloads.
 fn look_up(
     manifests: &Manifests,
     resources: &ManifestSet,

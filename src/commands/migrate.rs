@@ -23,7 +23,6 @@ use super::{
 };
 use crate::cluster;
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit status is 0 if every workload would run, and 1 if one would not or is unknown, or if the other pool \

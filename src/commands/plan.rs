@@ -23,7 +23,6 @@ use crate::cluster;
 
 use preview::Preview;
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Without PATH the plan is for the resources in the cluster, else as if those in the files were applied. The \

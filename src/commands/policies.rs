@@ -11,7 +11,6 @@ use super::{
 };
 use crate::policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_VALIDATING, MUTATING, VALIDATING};
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The output format
@@ -56,7 +55,6 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     }
 }
 
-/// YAML documents in a format.
 fn formatted(text: String, format: OutputFormat) -> Result<String, CommandError> {
     if format == OutputFormat::Yaml {
         return Ok(text);

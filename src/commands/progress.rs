@@ -54,7 +54,6 @@ impl Progress {
         Self { done, line }
     }
 
-    /// Counts one unit.
     pub(super) fn add_one(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }

@@ -17,7 +17,6 @@ use crate::registry::{Registry, RegistrySettings};
 /// How many lookups are started at a time; the registry client limits its requests itself.
 const CONCURRENT_LOOKUPS: usize = 64;
 
-/// The options as typed.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "registries")]
 pub(super) struct Args {

@@ -44,7 +44,6 @@ pub use objects::{Rendered, render};
 pub use platform::platform_files;
 use tool::{ClusterApiVersion, MachineTarget, NodeTool, Output};
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(mut_group("input", |group| group.required(true)))]
 pub(super) struct Args {
@@ -133,7 +132,6 @@ impl Args {
     }
 }
 
-/// The validated options.
 pub(super) struct Settings {
     files: Vec<PathBuf>,
     nodes: Option<PathBuf>,

@@ -27,7 +27,6 @@ const GRACE_PERIOD: Duration = Duration::from_secs(20);
 /// How long the admin server may take to finish its responses.
 const ADMIN_SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The namespace of the operator, where it stores ConfigMaps
@@ -231,7 +230,6 @@ async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener, Comman
         .map_err(|error| CommandError::Usage(format!("cannot listen on {address}: {error}. Choose another {option}")))
 }
 
-/// The running admin servers.
 #[derive(Default)]
 struct Servers {
     tasks: JoinSet<Result<(), CertificateError>>,

@@ -17,7 +17,6 @@ use super::{
 
 use read::Reader;
 
-/// The options as typed.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit status is 0 if no pool has a problem, and 1 if one has. With --watch the command ends when no \

@@ -32,12 +32,10 @@ pub struct Context {
     pub writer: Writer,
     pub status_writer: Writer,
     pub events: Events,
-    /// Reads the Leases of nodes.
     pub leases: Leases,
     /// Lists the nodes that no watch selects.
     pub unwatched: UnwatchedNodes,
     pub metrics: Metrics,
-    /// The failures that were logged.
     pub failures: LogDeduplicator,
     pub failed_nodes: FailedNodes,
 }
@@ -72,9 +70,7 @@ impl ReconcileResult {
 /// What a reconcile has written before its status.
 #[derive(Default)]
 pub struct Writes {
-    /// The outcome of each write.
     pub done: Done,
-    /// The versions that the writes left.
     versions: Vec<WrittenVersion>,
 }
 

@@ -47,9 +47,7 @@ struct Attempt {
 #[derive(PartialEq, Eq)]
 struct Source {
     mirrors: Arc<[String]>,
-    /// The namespace of the pull secrets.
     namespace: String,
-    /// The names of the pull secrets.
     secrets: Vec<String>,
 }
 

@@ -228,7 +228,6 @@ impl<T> Schedule<T> {
         Some((object, entry.cause.take()))
     }
 
-    /// Ends the reconcile of an object.
     fn finish(&mut self, object: &str, result: Result<Requeue, JoinError>) {
         let requeue = result.unwrap_or_else(|panic| {
             error!(object, cause = panic.to_string(), "reconcile failed because of a bug in winpool, retrying");

@@ -24,7 +24,6 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Starts tasks, and restarts them.
 #[derive(Clone)]
 pub struct Supervisor {
-    /// Counts the restarts.
     pub metrics: Metrics,
     /// Reports the tasks that do not recover.
     pub readiness: Readiness,

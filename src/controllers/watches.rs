@@ -28,7 +28,6 @@ pub struct Watches {
     pub client: Client,
     /// Restarts a watch after a panic.
     pub supervisor: Supervisor,
-    /// Handles the changes.
     pub mapper: EventMapper,
 }
 
@@ -119,7 +118,6 @@ impl Watches {
     }
 }
 
-/// Starts watches.
 pub(super) struct Starter<'h> {
     pub watches: &'h Watches,
     pub tasks: &'h mut JoinSet<()>,

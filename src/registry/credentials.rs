@@ -33,7 +33,6 @@ struct RegistryPattern {
     path: String,
 }
 
-/// A username and a password.
 #[derive(Clone)]
 pub(super) struct Login {
     username: String,

@@ -37,7 +37,6 @@ pub(super) struct Host {
 #[derive(Debug, Default)]
 struct BackOff {
     end: Option<BackOffEnd>,
-    /// The number of failures in a row.
     failures: u32,
 }
 

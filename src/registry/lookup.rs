@@ -31,7 +31,6 @@ pub struct Counts {
     /// Requests, including those to token servers and after redirects.
     pub requests: u64,
     pub lookups: u64,
-    /// Failed lookups.
     pub failures: u64,
 }
 

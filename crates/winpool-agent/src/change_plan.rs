@@ -15,7 +15,6 @@ pub struct FileEdit {
     /// The content that is restored by a rollback.
     #[serde(with = "content")]
     pub before: Option<Vec<u8>>,
-    /// The content that is applied.
     #[serde(with = "content")]
     pub after: Option<Vec<u8>>,
 }
@@ -64,7 +63,6 @@ pub struct RuntimeCheck {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePlan {
     pub files: Vec<FileEdit>,
-    /// The service definitions that differ.
     pub services: Vec<ServiceEdit>,
     /// The values that the kubelet uses after the change.
     #[serde(default)]

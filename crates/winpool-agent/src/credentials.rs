@@ -29,11 +29,7 @@ pub enum CredentialsError {
     },
     /// The certificate authority of the cluster is not in PEM format.
     #[error("{path} has no certificate: {error}")]
-    InvalidCertificate {
-        path: String,
-        /// What is wrong with the file.
-        error: pem::Error,
-    },
+    InvalidCertificate { path: String, error: pem::Error },
     /// The address of the API server is not a host and a port.
     #[error("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are no address: {0}")]
     InvalidAddress(#[from] http::uri::InvalidUri),

@@ -88,7 +88,6 @@ pub enum ChangeStage {
 /// A change in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurrentChange {
-    /// The configuration that is applied.
     pub id: ConfigId,
     /// Whether it is applied or undone.
     pub direction: Direction,

@@ -225,7 +225,6 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The configuration that a spec requests.
 fn config_id(spec: &WindowsNodeConfigSpec) -> ConfigId {
     ConfigId { config: spec.config.clone(), digest: spec.digest.clone(), attempt: spec.attempt }
 }

@@ -28,7 +28,6 @@ pub struct Kind {
     /// The field manager of its objects, without their status.
     pub manager: &'static str,
     pub needed_by: NeededBy,
-    /// The objects that are read.
     pub selection: Selection,
 }
 

@@ -54,7 +54,6 @@ pub use workload::Workload;
 pub struct Finding {
     /// The field, such as `spec.template.spec.containers[0].image`.
     pub path: String,
-    /// The kind of the finding.
     pub code: Code,
     pub problem: String,
     /// Why it matters here, in sentences; `None` if [`Code::why`] explains it.

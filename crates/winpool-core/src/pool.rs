@@ -52,7 +52,6 @@ pub struct Pool {
     pub generation: i64,
     /// The `creationTimestamp`. The older pool takes precedence.
     pub created: Option<Timestamp>,
-    /// Whether the pool is being deleted.
     pub deleting: bool,
     pub finalizers: Vec<String>,
     /// The changes that the annotations allow.
@@ -68,7 +67,6 @@ pub struct Pool {
 pub struct Spec {
     pub windows_version: String,
     pub build: Build,
-    /// The nodes of the pool.
     pub members: Members,
     pub profile: Option<String>,
     pub taints: Vec<Taint>,

@@ -31,7 +31,6 @@ const CSI_PROXY: [&str; 2] = ["csi-proxy.exe", "/csi-proxy:"];
 pub struct LintReport {
     /// The findings, by file and line.
     pub findings: Vec<LocatedFinding>,
-    /// The number of checked objects.
     pub objects: usize,
     /// The number of skipped objects, by kind.
     pub skipped: BTreeMap<String, usize>,

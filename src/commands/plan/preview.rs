@@ -34,7 +34,6 @@ use winpool_core::{
 pub struct Preview {
     /// The pools, by name.
     pub pools: Vec<PoolPreview>,
-    /// Windows nodes that no pool selects.
     pub nodes_in_no_pool: Vec<String>,
     /// The issues of the upgrade, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +70,6 @@ pub enum WriteMode {
     Enforce,
     Observe,
     Paused,
-    /// The pool is being deleted.
     Deleting,
 }
 

@@ -29,7 +29,6 @@ pub enum NodeFileFormat {
     Kubeadm,
     /// A PowerShell script for each configuration.
     PowerShell,
-    /// Complete files.
     Standalone(Bootstrap),
 }
 

@@ -20,13 +20,10 @@ const TEMPLATE_FROM: &str = "spec.delivery.clusterAPI.templateFrom.name";
 /// What the files contain, and for which versions it is rendered.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The pools and profiles as a snapshot.
     pub snapshot: &'a Snapshot,
-    /// The versions of the machines.
     pub expected_nodes: &'a [ExpectedNode],
     /// The pools and profiles with their locations.
     pub resources: &'a ManifestSet,
-    /// The templates to which pools refer.
     pub templates: &'a BootstrapTemplates,
     /// The version of Cluster API's objects.
     pub version: ApiVersion,

@@ -10,7 +10,6 @@ use std::{borrow::Cow, ops::Range};
 /// An argument, and its place in the command line, with its quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// The value that the program receives.
     pub value: String,
     /// The bytes of the command line.
     pub range: Range<usize>,

@@ -26,7 +26,6 @@ pub(super) struct Changes<'a> {
     pub components: BTreeSet<Component>,
     /// What earlier configurations changed.
     pub old: Record,
-    /// What this configuration changes.
     pub new: Record,
     files: Vec<FileEdit>,
     edits: Vec<ServiceEdit>,

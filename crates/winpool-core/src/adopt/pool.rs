@@ -31,7 +31,6 @@ pub struct AdoptedPool {
     pub omitted_classes: Vec<OmittedClass>,
     /// The profile; `None` if no node reports its resources.
     pub profile: Option<AdoptedProfile>,
-    /// Whether the pool refers to the profile.
     pub uses_profile: bool,
     /// What mode Enforce would change, besides the labels and annotations of winpool.
     pub changes: AdoptionChanges,

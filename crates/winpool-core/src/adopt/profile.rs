@@ -24,9 +24,7 @@ const DEFAULT_LOG_SIZE: &str = "10Mi";
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdoptedProfile {
     pub spec: WindowsRuntimeProfileSpec,
-    /// What the settings were read from.
     pub source: SettingsSource,
-    /// The names of the nodes with these settings.
     pub nodes: Vec<String>,
     /// The names of the nodes with others.
     pub differing: Vec<String>,

@@ -10,7 +10,6 @@ use crate::{node::WindowsNode, pool::Snapshot, text::some_of};
 /// A node that is not in exactly one pool.
 #[derive(Clone, Debug, PartialEq, Eq, Display)]
 pub enum SelectionProblem {
-    /// The node reports no Windows version.
     #[display("node {node} reports no Windows version, and is in no pool. Run winpool adopt again when it does")]
     NoVersion { node: String },
     /// No pool selects the node.

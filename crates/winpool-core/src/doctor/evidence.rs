@@ -160,7 +160,6 @@ pub struct Evidence {
     /// The nodes that the diagnosis is about, and no others.
     pub nodes: EvidenceLayer<Node>,
     pub pods: EvidenceLayer<Pod>,
-    /// The events about these pods.
     pub events: EvidenceLayer<Event>,
     pub daemon_sets: EvidenceLayer<DaemonSet>,
     pub leases: EvidenceLayer<Lease>,

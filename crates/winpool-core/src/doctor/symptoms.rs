@@ -15,7 +15,6 @@ pub struct Symptom {
     /// What people see.
     pub title: &'static str,
     pub(super) detection: Detection,
-    /// Why it happens.
     pub cause: &'static str,
     pub remedy: &'static str,
     /// The page or thread.

@@ -74,13 +74,7 @@ pub enum Incompatibility {
     /// It has entries only for these platforms.
     OtherSystem(Vec<ForeignText>),
     /// It is for another build. Of several entries, this is the closest one.
-    Windows {
-        image: OsVersion,
-        /// The oldest build that runs on the host.
-        oldest: Build,
-        /// The newest build that runs on the host.
-        newest: Build,
-    },
+    Windows { image: OsVersion, oldest: Build, newest: Build },
     /// Windows Server 2016 runs only images of its own revision.
     Revision { image: OsVersion, host: OsVersion },
     /// Windows can run it, but the containerd of the host does not select it.

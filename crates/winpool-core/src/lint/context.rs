@@ -80,7 +80,6 @@ struct Claim {
 /// A workload for Windows, reduced to the data for the checks of Services.
 pub struct WindowsWorkload {
     labels: BTreeMap<String, String>,
-    /// The number of its pods.
     pub replicas: u64,
     /// The oldest host that its pods can be scheduled to, if it is known.
     pub host: Option<HostNode>,
@@ -175,7 +174,6 @@ impl<'a> LintContext<'a> {
         self.selected_keys.contains(key)
     }
 
-    /// Whether the manifests install csi-proxy.
     pub(super) fn has_csi_proxy(&self) -> bool {
         self.has_csi_proxy
     }
@@ -236,7 +234,6 @@ impl<'a> LintContext<'a> {
         self.target
     }
 
-    /// The result of the registry lookup of an image.
     pub(super) fn lookup(&self, image: &Reference) -> Option<Lookup> {
         (self.lookups)(image)
     }

@@ -196,7 +196,6 @@ pub(super) struct PodSpec<'a> {
     /// The template; `None` if it cannot be decoded.
     pub template: Option<Template>,
     pub spec: Cow<'a, Value>,
-    /// The invalid values.
     pub findings: Vec<Finding>,
     /// Whether there are hints that the pod is for Windows, apart from its operating system and placement.
     pub suggests_windows: bool,

@@ -28,17 +28,13 @@ pub struct Schema {
     #[serde(rename = "enum")]
     pub allowed: Vec<String>,
     pub pattern: Option<SchemaPattern>,
-    /// The least number.
     pub minimum: Option<f64>,
-    /// The greatest number.
     pub maximum: Option<f64>,
     /// The least number of characters.
     pub min_length: Option<usize>,
     /// The greatest number of characters.
     pub max_length: Option<usize>,
-    /// The least number of items.
     pub min_items: Option<usize>,
-    /// The greatest number of items.
     pub max_items: Option<usize>,
     /// The least number of entries.
     pub min_properties: Option<usize>,
@@ -77,9 +73,7 @@ pub struct Schema {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueFormat {
-    /// An integer of 32 bits.
     Int32,
-    /// An integer of 64 bits.
     Int64,
     /// A time in RFC 3339 format.
     DateTime,

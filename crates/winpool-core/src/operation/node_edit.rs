@@ -25,7 +25,6 @@ pub struct NodeEdit {
     pub taint_edits: Vec<TaintEdit>,
     /// The RuntimeClasses that the same plan changes to tolerate the taints.
     pub classes: BTreeSet<String>,
-    /// The record after the change.
     pub record: Edit<Record>,
     /// Whether the record replaces the annotation of the admission policy that set the taints of the new node.
     pub replaces_registration: bool,

@@ -19,7 +19,6 @@ pub enum AfterFailure {
 /// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The write succeeded.
     Done,
     /// The object has changed since the plan.
     Conflict,
@@ -54,7 +53,6 @@ pub enum ErrorCause {
     NoResponse,
     /// The API server answered with a `Status`.
     Status {
-        /// The HTTP status code.
         code: u16,
         /// The reason, such as `Forbidden`.
         reason: String,

@@ -34,7 +34,6 @@ const UNUSED_KEPT: usize = 3;
 /// The plan for the configurations of a pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigPlan {
-    /// Whether the profile can be rendered.
     pub state: Rendering,
     /// The configurations, by name.
     pub configs: BTreeMap<String, RenderedConfig>,
@@ -340,7 +339,6 @@ fn is_delayed(snapshot: &Snapshot, write: &Write) -> bool {
     write.fields.iter().any(is_delayed)
 }
 
-/// The ConfigMap of a configuration.
 fn create(namespace: &str, pool: &str, name: &str, config: &RenderedConfig) -> Write {
     let mut body = json!({
         "apiVersion": Kind::CONFIG_MAP.api_version(),

@@ -59,7 +59,6 @@ pub enum Phase {
     Retained,
     /// The pool is being deleted with Cleanup.
     CleaningUp {
-        /// The number of nodes that are released.
         nodes: usize,
         /// The nodes that another pool takes over. The cleanup waits for them, so that their taints stay in place.
         handed_over: Vec<String>,
@@ -75,7 +74,6 @@ pub enum Phase {
 struct Holds<'h> {
     evictions: &'h Evictions<'h>,
     taints: &'h DeferredTaints,
-    /// The taints of others that are removed.
     replaced: &'h [Taint],
 }
 
@@ -90,9 +88,7 @@ pub struct ActivePool {
     pub other_fallback: Option<String>,
     pub classes: Vec<ClassPlan>,
     pub configs: ConfigPlan,
-    /// The delivery of the configurations by agents.
     pub delivery: DeliveryPlan,
-    /// The machines of Cluster API.
     pub machines: MachinesPlan,
     /// The keys of taints and labels that the pool has set or is about to set.
     pub applied: Applied,

@@ -49,7 +49,6 @@ pub enum RolloutAction {
 pub struct RolloutPlan {
     /// The actions by name of the node, in this order; at most one for each node.
     pub actions: Vec<(String, RolloutAction)>,
-    /// The state after the actions.
     pub state: RolloutState,
     /// The nodes that run their desired configuration.
     pub done: BTreeSet<String>,
@@ -181,7 +180,6 @@ impl<'a> Entry<'a> {
         !self.is_available() || (self.is_in_progress() && !self.joining && !self.is_finishing())
     }
 
-    /// Whether it is being changed to its desired configuration.
     fn is_changing_to_desired(&self) -> bool {
         match self.state {
             NodeRollout::Draining { .. } => true,

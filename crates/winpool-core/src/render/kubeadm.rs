@@ -52,7 +52,6 @@ pub struct Machine<'a> {
     pub node_labels: &'a BTreeMap<String, String>,
     /// The settings of kubelet and containerd.
     pub profile: &'a Profile,
-    /// The versions of the machine.
     pub variant: Variant,
     /// The specification to add to.
     pub base: Option<Base<'a>>,

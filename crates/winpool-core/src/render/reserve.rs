@@ -134,7 +134,6 @@ pub struct Reservation {
     pub reserved: i64,
     /// The eviction signal whose hard threshold is reserved too.
     pub signal: Option<Signal>,
-    /// The default threshold of this signal.
     pub by_default: i64,
 }
 
@@ -169,11 +168,9 @@ pub enum ConfigState {
 pub struct Difference {
     /// The resource, such as `memory`.
     pub resource: &'static str,
-    /// The reported allocatable amount.
     pub reported: Quantity,
     /// The allocatable amount with the configuration.
     pub expected: Quantity,
-    /// Whether the node may report less.
     pub may_be_less: bool,
 }
 

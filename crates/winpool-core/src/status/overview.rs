@@ -46,7 +46,6 @@ pub struct ObservedCluster {
 pub struct Overview {
     /// The pools: those with the worst problem first, then by name.
     pub pools: Vec<PoolOverview>,
-    /// Windows nodes that no pool selects.
     pub nodes_in_no_pool: Vec<String>,
     /// What could not be read, and why.
     pub notes: Vec<String>,

@@ -69,7 +69,6 @@ fn valid(view: &ProfileView) -> ComputedCondition {
     }
 }
 
-/// The pools that name a profile.
 fn used_by(snapshot: &Snapshot, name: &str) -> UsedBy {
     let uses = |profile: Option<&String>| profile.is_some_and(|profile| profile == name);
     let pools: Vec<&String> = snapshot

@@ -20,7 +20,6 @@ pub struct FailedNode {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailureKey {
     pub node_uid: String,
-    /// The name of the configuration.
     pub config: String,
     pub attempt: u32,
     pub kind: &'static str,

@@ -64,7 +64,6 @@ pub struct ImageRequest {
     pub pool: Option<String>,
     /// The namespace of that pod.
     pub namespace: String,
-    /// The pull secrets that the pod names.
     pub pull_secrets: Vec<String>,
 }
 

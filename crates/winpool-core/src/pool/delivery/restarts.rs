@@ -17,7 +17,6 @@ use crate::pool::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedRestart {
-    /// The name of the configuration.
     pub config: String,
     /// The files that differ from those that the nodes run; `None` if those are not known.
     #[serde(skip_serializing_if = "Option::is_none")]

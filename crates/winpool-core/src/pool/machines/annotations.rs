@@ -81,7 +81,6 @@ pub fn record(group: &MachineGroup, template: &str, rendered_from: &str) -> Opti
     is_new.then(|| format!("{template} {rendered_from}"))
 }
 
-/// Whether the record on a group is about a template of a pool.
 fn has_record_of(group: &MachineGroup, pool: &str) -> bool {
     recorded(group).is_some_and(|(template, _)| is_config_name(pool, template))
 }

@@ -51,9 +51,7 @@ pub struct GroupPlan {
     pub held: Option<HeldRendering>,
     /// The template for the next minor.
     pub next: Option<(Minor, String)>,
-    /// The template that it refers to.
     pub current: String,
-    /// Whether it refers to the template.
     pub reference: Reference,
     pub machines: u32,
     /// Of these, machines from the template that it should refer to.
@@ -66,7 +64,6 @@ pub struct GroupPlan {
     pub foreign_annotations: Vec<String>,
     /// The resources that the autoscaler expects on a new node and that are reserved there.
     pub overstated: Vec<hints::Overstated>,
-    /// The change of the group.
     pub patch: Option<Write>,
 }
 
@@ -191,7 +188,6 @@ fn provider<'a>(objects: &'a ClusterApiObjects, group: &MachineGroup) -> Option<
     objects.infrastructure.get(group.infrastructure.as_ref()?)?.as_ref()
 }
 
-/// The valid profile of a pool.
 fn profile<'a>(snapshot: &'a Snapshot, spec: &Spec) -> Option<&'a Profile> {
     snapshot.profiles.get(spec.profile.as_ref()?)?.profile.as_ref().ok()
 }

@@ -23,7 +23,6 @@ use crate::{
 pub struct MachinesPlan {
     /// The selected groups, if the Cluster exists; `None` if the pool does not use Cluster API.
     pub state: Option<ClusterApiState<Option<Box<Selected>>>>,
-    /// Creates the Secrets of templates.
     pub secrets: Vec<Write>,
     pub create: Vec<Write>,
     /// Changes MachineDeployments and MachinePools.

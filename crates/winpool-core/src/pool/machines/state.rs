@@ -57,7 +57,6 @@ pub struct ClusterApiObjects {
     pub pools: Objects<MachinePoolView>,
     pub sets: Objects<MachineSetView>,
     pub machines: Objects<MachineView>,
-    /// All KubeadmConfigTemplates.
     pub templates: Objects<TemplateView>,
     pub configs: Objects<KubeadmConfigView>,
     /// What providers report about the machines of their templates; `None` while it is not read.

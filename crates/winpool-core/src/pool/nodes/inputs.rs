@@ -394,7 +394,6 @@ impl NodeInputs<'_> {
 }
 
 impl EditedTaints {
-    /// Whether the node has exactly this taint.
     fn has(&self, taint: &Taint) -> bool {
         self.all.iter().any(|present| taint == present)
     }

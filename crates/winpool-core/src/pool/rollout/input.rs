@@ -75,6 +75,5 @@ pub struct Desired<'a> {
 pub struct Assigned<'a> {
     /// What the operator wrote.
     pub spec: &'a WindowsNodeConfigSpec,
-    /// What the agent wrote.
     pub status: &'a WindowsNodeConfigStatus,
 }
