@@ -42,6 +42,9 @@ impl UnwatchedNodes {
     }
 
     /// The nodes with a record. The others, which may be thousands of Linux nodes, are read without their spec and status.
+    ///
+    /// # Errors
+    /// If the API server does not answer, or refuses a request.
     pub async fn recorded(&self) -> Result<Vec<WindowsNode>, String> {
         let mut nodes = Vec::new();
         for name in self.names().await? {

@@ -121,6 +121,9 @@ impl Descriptor {
     }
 
     /// Checks the size and the digest of a document.
+    ///
+    /// # Errors
+    /// If one of them differs.
     pub(super) fn verify(&self, body: &[u8]) -> Result<(), String> {
         if body.len() as u64 != self.size {
             return Err(format!("{} has {} bytes instead of {}", self.digest, body.len(), self.size));

@@ -116,6 +116,9 @@ impl Journal {
     }
 
     /// Replaces the journal on the node.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
     pub fn save(&self, host: &dyn Host) -> io::Result<()> {
         host.replace(JOURNAL, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?)
     }

@@ -23,9 +23,15 @@ pub const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 /// The API server as the worker needs it.
 pub trait Source: Cluster {
     /// The data of a ConfigMap in the namespace of the operator; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
     fn config(&self, name: &str) -> io::Result<Option<BTreeMap<String, String>>>;
 
     /// Writes the status of the WindowsNodeConfig.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or rejects it.
     fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()>;
 }
 

@@ -20,6 +20,9 @@ use super::text::line_end;
 const REWRITTEN: &str = "# winpool merged its settings into this file. Its comments and order could not be kept.";
 
 /// Merges settings into the text of a file. The text is unchanged if it already has them.
+///
+/// # Errors
+/// The file is not a single YAML document with a mapping.
 pub fn merge(text: &str, layer: &Map<String, Value>) -> Result<String, String> {
     let mut after = parse(text)?;
     merge_maps(&mut after, layer);
@@ -27,6 +30,9 @@ pub fn merge(text: &str, layer: &Map<String, Value>) -> Result<String, String> {
 }
 
 /// The text of a file with exactly these settings. What does not differ keeps its notation.
+///
+/// # Errors
+/// The file is not a single YAML document with a mapping.
 pub fn set(text: &str, after: &Map<String, Value>) -> Result<String, String> {
     let before = parse(text)?;
     if *after == before {

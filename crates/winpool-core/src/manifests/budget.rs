@@ -25,6 +25,7 @@ pub(super) enum TextProblem {
 /// The remaining budget.
 #[derive(Clone, Debug)]
 pub struct Budget {
+    /// Bytes of text.
     bytes: u64,
     /// The limits of serde-saphyr; repeated parts count each time.
     yaml: serde_saphyr::Budget,
@@ -64,6 +65,9 @@ impl Budget {
     }
 
     /// Reads a text in UTF-8, or in UTF-16 with a byte order mark.
+    ///
+    /// # Errors
+    /// The text cannot be read.
     pub(super) fn read(&mut self, reader: impl Read) -> io::Result<Result<String, TextProblem>> {
         let mut bytes = Vec::new();
         let read = reader.take(self.bytes.saturating_add(1)).read_to_end(&mut bytes)? as u64;
