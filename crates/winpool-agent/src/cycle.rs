@@ -18,7 +18,6 @@ use super::{
 
 /// The interval between two observations of a service.
 const POLL: Duration = Duration::from_millis(250);
-
 /// How long containerd may take to start a sandbox, for which it may have to pull the pause image.
 const SANDBOX_LIMIT: Duration = Duration::from_secs(120);
 
@@ -137,18 +136,12 @@ impl<'a> Cycle<'a> {
     pub fn begin(&mut self, cluster: &dyn Cluster, id: ConfigId, plan: ChangePlan) -> io::Result<()> {
         let mut journal = self.journal.clone();
         if plan.files.is_empty() && plan.services.is_empty() {
-            journal.commit(id);
-            journal.unobserved = None;
+            journal.commit(id, None);
             return self.save(journal);
         }
         let pods = cluster.pods()?.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
         let mut change = CurrentChange::new(id, plan, pods.map(|(uid, _)| uid).collect());
-        if let Some(runtime) = &change.plan.runtime {
-            match startable_sandbox(self.host, &runtime.pipe) {
-                Ok(kind) => change.sandbox = Some(kind),
-                Err(why) => change.unobserved = Some(why),
-            }
-        }
+        change.sandbox = change.plan.runtime.as_ref().map(|runtime| startable_sandbox(self.host, &runtime.pipe));
         journal.change = Some(change);
         self.host.set_restore_service(true)?;
         self.save(journal)
@@ -339,8 +332,7 @@ impl<'a> Cycle<'a> {
         }
         if confirmed == Some(change.id.digest.as_str()) {
             let mut journal = self.journal.clone();
-            journal.commit(change.id);
-            journal.unobserved = change.unobserved;
+            journal.commit(change.id, change.sandbox.and_then(Result::err));
             self.host.set_restore_service(false)?;
             return self.save(journal).map(|()| NextStep::Idle);
         }
@@ -486,8 +478,8 @@ fn startable_sandbox(host: &dyn Host, pipe: &str) -> Result<SandboxKind, String>
 /// A containerd that could start a sandbox before the change has to start one after it. It can fail for a moment, while the
 /// network of the node is set up again.
 fn sandbox_problem(host: &dyn Host, change: &CurrentChange) -> Option<RollbackCause> {
-    let (kind, runtime) = (change.sandbox?, change.plan.runtime.as_ref()?);
-    let error = host.try_sandbox(&runtime.pipe, kind, SANDBOX_LIMIT).err()?;
+    let (Ok(kind), runtime) = (change.sandbox.as_ref()?, change.plan.runtime.as_ref()?) else { return None };
+    let error = host.try_sandbox(&runtime.pipe, *kind, SANDBOX_LIMIT).err()?;
     let message = format!("containerd started a new pod before the change, and starts none after it: {error}");
     Some(RollbackCause { reason: RollbackReason::SandboxFailed, message })
 }

@@ -97,12 +97,10 @@ pub struct CurrentChange {
     pub plan: ChangePlan,
     /// The uids of the pods that ran before the change.
     pub pods: Vec<String>,
-    /// The sandbox that containerd could start before the change, and has to start after it.
+    /// If containerd is restarted: the sandbox that it could start before the change, and has to start after it; or why it
+    /// started none.
     #[serde(default)]
-    pub sandbox: Option<SandboxKind>,
-    /// Why no sandbox is started, although containerd is restarted.
-    #[serde(default)]
-    pub unobserved: Option<String>,
+    pub sandbox: Option<Result<SandboxKind, String>>,
 }
 
 impl Journal {
@@ -139,9 +137,10 @@ impl Journal {
         self.rejected.drain(..excess);
     }
 
-    /// Ends a change that was verified and confirmed.
-    pub fn commit(&mut self, id: ConfigId) {
+    /// Ends a change that was verified, but for what was not observed, and confirmed.
+    pub fn commit(&mut self, id: ConfigId, unobserved: Option<String>) {
         self.change = None;
+        self.unobserved = unobserved;
         self.rejected.retain(|rejected| rejected.id.digest != id.digest);
         self.applied = Some(id);
     }
@@ -151,7 +150,7 @@ impl CurrentChange {
     /// A change that applies a plan.
     pub fn new(id: ConfigId, plan: ChangePlan, pods: Vec<String>) -> Self {
         let (direction, stage) = (Direction::Apply, ChangeStage::Write);
-        Self { id, direction, stage, plan, pods, sandbox: None, unobserved: None }
+        Self { id, direction, stage, plan, pods, sandbox: None }
     }
 
     /// Begins to undo the change. The first failure is kept.
@@ -183,7 +182,7 @@ mod tests {
         {
             assert_eq!(journal.rejection(&requested).is_some(), rejected, "{requested:?}");
         }
-        journal.commit(id("a", 3));
+        journal.commit(id("a", 3), None);
         assert_eq!(journal.rejection(&id("a", 1)), None, "a confirmed configuration is no longer rejected");
     }
 

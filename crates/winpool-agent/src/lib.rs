@@ -4,8 +4,8 @@
 //! WindowsNodeConfig --watch--> run --> worker --> plan (layout + merge) --> preflight --> cycle --> Host
 //!                                        `-- report --> status            journal (durable) --'
 //! ```
-//! Everything but [`run`], [`runtime`], [`credentials`] and `windows` is a function of the [`host::Host`] trait, and is tested with a
-//! simulated host.
+//! Everything but [`run`], [`runtime`], [`credentials`] and `windows` is a function of the [`host::Host`] trait, and is tested
+//! with a simulated host.
 
 pub mod change_plan;
 pub mod content;

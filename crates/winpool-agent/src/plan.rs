@@ -21,16 +21,13 @@ use self::{
 use super::{
     change_plan::{ChangePlan, Refusal, RefusalReason},
     host::Host,
-    layout::{self, KubeProxy, Layout},
+    layout::{self, KubeProxy, Layout, command_line::file_name},
     merge::{
         allowed::{self, Layer},
         environment,
     },
     refuse::{refuse, unreadable},
 };
-
-/// The end of the path of a file with the mirrors of a registry.
-const HOSTS_FILE: &str = r"\hosts.toml";
 
 /// Computes the changes for the content of a ConfigMap. Nothing differs for a node that already has the configuration.
 /// What an earlier configuration changed and this one does not gets its former value again, so that the empty
@@ -60,7 +57,7 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
 
 /// Whether containerd pulls images otherwise: through other mirrors, or through another proxy.
 fn changes_pulls(plan: &ChangePlan) -> bool {
-    plan.files.iter().any(|edit| edit.path.ends_with(HOSTS_FILE))
+    plan.files.iter().any(|edit| file_name(&edit.path) == containerd::HOSTS_FILE)
         || plan.services.iter().any(|edit| edit.before.environment != edit.after.environment)
 }
 

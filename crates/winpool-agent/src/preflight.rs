@@ -4,7 +4,6 @@
 //! - `kubelet --config=NEW` without a kubeconfig, with directories of its own and a pipe that does not exist, reads its
 //!   configuration, and ends because it has no API client. The exit code is an error in any case, so its messages
 //!   decide. With the real endpoint of the runtime it would remove the node's pods.
-//!
 //! - The container runtime pulls the pause image of the configuration.
 //!
 //! All files are below [`DIRECTORY`], which is removed afterwards.

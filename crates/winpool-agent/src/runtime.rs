@@ -21,6 +21,7 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 use tower::service_fn;
+use winpool_api::names::DEFAULT_NAMESPACE;
 
 use super::host::{RuntimeError, SandboxKind};
 
@@ -28,8 +29,8 @@ use super::host::{RuntimeError, SandboxKind};
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a request without work may take.
 const SHORT: Duration = Duration::from_secs(30);
-/// The name and the namespace of the pod whose sandbox is started.
-const POD: (&str, &str) = ("winpool-check", "winpool-system");
+/// The name of the pod whose sandbox is started.
+const POD: &str = "winpool-check";
 
 /// A connection to the container runtime.
 pub struct RuntimeClient(Grpc<Channel>);
@@ -147,13 +148,12 @@ struct SandboxConfig {
 impl SandboxConfig {
     /// A runtime has one sandbox of a uid and attempt, so that each gets another uid.
     fn new(kind: SandboxKind) -> Self {
-        let (name, namespace) = POD;
-        let uid = format!("{name}-{}", Timestamp::now().as_nanosecond());
-        let metadata = SandboxMetadata { name: name.to_owned(), uid, namespace: namespace.to_owned() };
+        let uid = format!("{POD}-{}", Timestamp::now().as_nanosecond());
+        let metadata = SandboxMetadata { name: POD.to_owned(), uid, namespace: DEFAULT_NAMESPACE.to_owned() };
         let security = SandboxSecurity { host_process: kind == SandboxKind::HostProcess };
         Self {
             metadata: Some(metadata),
-            hostname: name.to_owned(),
+            hostname: POD.to_owned(),
             windows: Some(WindowsSandbox { security_context: Some(security) }),
         }
     }

@@ -27,6 +27,8 @@ use crate::{
 
 /// The name of the drop-in.
 pub const DROP_IN: &str = "50-winpool.toml";
+/// The name of a file with the mirrors of a registry.
+pub(super) const HOSTS_FILE: &str = "hosts.toml";
 /// The directory of drop-ins beside `config.toml`, which containerd's own default configuration imports from 2.2 on.
 const DROP_INS: &str = "conf.d";
 /// The lowest version of a main file with drop-ins of version 3.
@@ -321,7 +323,7 @@ fn mirrors(
     }
     for (registry, (text, values)) in &configuration.hosts {
         check_local(changes.host, &format!("hosts.{registry}.toml"), values, HOSTS_SETTINGS)?;
-        changes.write(&format!(r"{directory}\{registry}\hosts.toml"), text.as_bytes().to_vec(), None)?;
+        changes.write(&format!(r"{directory}\{registry}\{HOSTS_FILE}"), text.as_bytes().to_vec(), None)?;
     }
     Ok(())
 }
