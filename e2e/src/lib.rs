@@ -31,6 +31,7 @@ pub mod audit;
 pub mod certificates;
 pub mod cluster;
 pub mod cluster_api;
+pub mod containerd;
 pub mod control_plane;
 pub mod crd_server;
 pub mod fixture;

@@ -1,21 +1,15 @@
 //! The agent's client of the container runtime, with containerd itself.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Result, anyhow};
 use e2e::{
     assets,
     certificates::Authority,
+    containerd::Containerd,
     images::{ManifestFormat, linux},
-    process::Process,
     registry::{Access, Registry},
 };
-use tempfile::TempDir;
 use tokio::net::UnixStream;
 use winpool_agent::{
     host::{RuntimeError, SandboxKind},
@@ -24,46 +18,12 @@ use winpool_agent::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A containerd in a folder of its own, which trusts one registry.
-struct Containerd {
-    process: Process,
-    folder: TempDir,
-}
-
-impl Containerd {
-    async fn start(program: &Path, registry: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        let hosts = folder.path().join("certs.d").join(registry);
-        fs::create_dir_all(&hosts).unwrap();
-        let url = format!("https://{registry}");
-        fs::write(hosts.join("hosts.toml"), format!("server = {url:?}\n[host.{url:?}]\nskip_verify = true\n")).unwrap();
-        let configuration = format!(
-            "version = 2\nroot = {:?}\nstate = {:?}\n[grpc]\naddress = {:?}\n[plugins.'io.containerd.grpc.v1.cri'.containerd]\n\
-             snapshotter = 'native'\n[plugins.'io.containerd.grpc.v1.cri'.registry]\nconfig_path = {:?}\n",
-            path("root"),
-            path("state"),
-            path("socket"),
-            path("certs.d"),
-        );
-        fs::write(path("config.toml"), configuration).unwrap();
-        let mut command = Command::new(program);
-        command.args(["--config", &path("config.toml")]);
-        let process = Process::spawn("containerd", command, &folder.path().join("containerd.log")).unwrap();
-        let started = Self { process, folder };
-        let answers = || async { started.client().await.map(drop) };
-        started.process.ready(2 * MINUTE, answers).await.unwrap();
-        started
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("socket")
-    }
-
-    async fn client(&self) -> Result<RuntimeClient> {
-        let socket = self.socket();
-        Ok(RuntimeClient::connect(move || UnixStream::connect(socket.clone())).await?)
-    }
+/// The settings with which containerd unpacks images without help of the kernel.
+fn settings(hosts: &Path) -> String {
+    format!(
+        "[plugins.'io.containerd.grpc.v1.cri'.containerd]\nsnapshotter = 'native'\n\
+         [plugins.'io.containerd.grpc.v1.cri'.registry]\nconfig_path = {hosts:?}"
+    )
 }
 
 fn failure(result: Result<(), RuntimeError>) -> Result<String> {
@@ -83,14 +43,15 @@ async fn every_containerd_pulls_an_image_and_says_why_it_cannot_start_a_sandbox(
     let format = ManifestFormat::Oci;
     repository.image_of(Some("3.10"), format, &linux("amd64"), &[empty_tar]).await.unwrap();
     for program in assets::containerds().unwrap() {
-        let containerd = Containerd::start(&program, &host).await;
-        let mut client = containerd.client().await.unwrap();
+        let containerd = Containerd::start(&program, &host, settings).await.unwrap();
+        let socket = containerd.socket();
+        let mut client = RuntimeClient::connect(move || UnixStream::connect(socket.clone())).await.unwrap();
         let (image, absent) = (format!("{host}/kubernetes/pause:3.10"), format!("{host}/kubernetes/pause:9.9"));
         for _ in 0..2 {
             client
                 .ensure_image(&image, MINUTE)
                 .await
-                .unwrap_or_else(|error| panic!("{error}: {}", containerd.process.log_tail()));
+                .unwrap_or_else(|error| panic!("{error}: {}", containerd.log_tail()));
         }
         let why = failure(client.ensure_image(&absent, MINUTE).await).unwrap();
         assert!(why.contains("failed to resolve") && why.contains(&absent), "{why}");

@@ -5,16 +5,14 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
-use anyhow::{Context, ensure};
 use e2e::{
     assets,
     certificates::Authority,
+    containerd::Containerd,
     images::digest,
     operator::workspace,
-    process::Process,
     registry::{Access, Registry},
 };
 use release::image::{AgentImage, Archive, Image};
@@ -187,63 +185,39 @@ fn the_same_programs_give_the_same_bytes() {
     assert_eq!(agent_image().bytes, agent_image().bytes);
 }
 
-/// A containerd in a folder of its own, and a shell whose `ctr` uses it.
-struct Containerd {
-    _process: Process,
-    folder: tempfile::TempDir,
-}
+/// A machine with containerd, and a shell whose `ctr` uses it.
+struct Machine(Containerd);
 
-impl Containerd {
+/// It only stores: no CRI, and a snapshotter that needs nothing of the kernel.
+const WITHOUT_CRI: &str = "disabled_plugins = [\"io.containerd.grpc.v1.cri\", \"io.containerd.cri.v1.runtime\", \
+                           \"io.containerd.cri.v1.images\"]";
+
+impl Machine {
     async fn start(containerd: &Path, ctr: &Path, registry: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        // It only stores: no CRI, and a snapshotter that needs nothing of the kernel.
-        let configuration = format!(
-            "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\", \"io.containerd.cri.v1.runtime\", \
-             \"io.containerd.cri.v1.images\"]\nroot = {:?}\nstate = {:?}\n[grpc]\naddress = {:?}\n",
-            path("root"),
-            path("state"),
-            path("socket")
-        );
-        fs::write(path("config.toml"), configuration).unwrap();
-        fs::create_dir(path("bin")).unwrap();
-        let own = path("bin/ctr");
-        // The registry has a certificate of its own, and ctr would talk to a loopback address without TLS.
-        let url = format!("https://{registry}");
-        let hosts =
-            format!("server = {url:?}\n[host.{url:?}]\ncapabilities = [\"resolve\", \"push\"]\nskip_verify = true\n");
-        fs::create_dir_all(folder.path().join("certs.d").join(registry)).unwrap();
-        fs::write(folder.path().join("certs.d").join(registry).join("hosts.toml"), hosts).unwrap();
+        let containerd = Containerd::start(containerd, registry, |_| WITHOUT_CRI.to_owned()).await.unwrap();
+        let bin = containerd.folder().join("bin");
+        fs::create_dir(&bin).unwrap();
         let script = format!(
             "#!/bin/sh\nset -e\nhosts=\n[ \"$2\" != push ] || hosts='--hosts-dir {}'\ngroup=$1 verb=$2\nshift 2\nexec '{}' --address '{}' \
              \"$group\" \"$verb\" $hosts \"$@\"\n",
-            path("certs.d"),
+            containerd.hosts().display(),
             ctr.display(),
-            path("socket")
+            containerd.socket().display()
         );
-        fs::write(&own, script).unwrap();
-        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = Command::new(containerd);
-        command.args(["--config", &path("config.toml")]);
-        let process = Process::spawn("containerd", command, &folder.path().join("containerd.log")).unwrap();
-        let probe = || async {
-            let answer = Command::new(&own).args(["images", "list"]).output().context("ctr")?;
-            ensure!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
-            Ok(())
-        };
-        process.ready(Duration::from_secs(60), probe).await.unwrap();
-        Self { _process: process, folder }
+        fs::write(bin.join("ctr"), script).unwrap();
+        fs::set_permissions(bin.join("ctr"), fs::Permissions::from_mode(0o755)).unwrap();
+        Self(containerd)
     }
 
     /// The output of commands, run in the folder.
     fn shell(&self, script: &str) -> Vec<u8> {
-        let path = format!("{}:{}", self.folder.path().join("bin").display(), std::env::var("PATH").unwrap());
-        output(Command::new("bash").args(["-ec", script]).current_dir(self.folder.path()).env("PATH", path))
+        let path = format!("{}:{}", self.0.folder().join("bin").display(), std::env::var("PATH").unwrap());
+        output(Command::new("bash").args(["-ec", script]).current_dir(self.0.folder()).env("PATH", path))
     }
 
     /// A blob of its content store, as a file.
     fn blob(&self, digest: &str) -> PathBuf {
-        let file = self.folder.path().join("blob");
+        let file = self.0.folder().join("blob");
         fs::write(&file, self.shell(&format!("ctr content get {digest}"))).unwrap();
         file
     }
@@ -274,8 +248,8 @@ async fn the_commands_of_the_page_bring_the_agents_image_into_a_registry_with_ev
     let authority = Authority::new().unwrap();
     for (containerd, ctr) in assets::containerds().unwrap().iter().zip(&assets::ctrs().unwrap()) {
         let registry = Registry::start(&authority, &Access::Anonymous).await.unwrap();
-        let machine = Containerd::start(containerd, ctr, &registry.host()).await;
-        let digest = make_agent_image(machine.folder.path());
+        let machine = Machine::start(containerd, ctr, &registry.host()).await;
+        let digest = make_agent_image(machine.0.folder());
         machine.shell(&commands.join("\n").replace("registry.example", &registry.host()));
 
         let name = format!("{}/winpool-agent:{}", registry.host(), env!("CARGO_PKG_VERSION"));
