@@ -1,10 +1,8 @@
 //! `winpool status`: what is wrong with pools, and `--watch`.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
 };
 
 use e2e::{
@@ -177,12 +175,16 @@ async fn a_watch_survives_an_outage_and_ends_when_the_spec_is_applied() {
     pool(&cluster, "web", json!({})).await;
     let mut child = watch(&cluster);
     let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut progress = BufReader::new(child.stdout.take().unwrap());
     let mut next = || {
         let mut line = String::new();
         errors.read_line(&mut line).unwrap();
         line
     };
-    thread::sleep(Duration::from_millis(500));
+    // A command that cannot read the cluster at its start fails.
+    let mut stdout = String::new();
+    progress.read_line(&mut stdout).unwrap();
+    assert!(stdout.starts_with("web: the pool has no status: "), "{stdout}");
     cluster.control_plane.stop_api_server().await.unwrap();
     let outage = next();
     assert!(
@@ -193,11 +195,9 @@ async fn a_watch_survives_an_outage_and_ends_when_the_spec_is_applied() {
     assert_eq!(next(), "winpool: the API server answers again\n");
 
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
-    let output = CommandOutput::from(child.wait_with_output().unwrap());
-    assert_eq!(output.status, 0, "{}", output.stdout);
-    let lines = output.lines();
-    assert!(lines[0].starts_with("web: the pool has no status: "), "{}", output.stdout);
-    assert_eq!(lines.last(), Some(&"web  1 node, as specified"), "{}", output.stdout);
+    progress.read_to_string(&mut stdout).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{stdout}");
+    assert_eq!(stdout.lines().last(), Some("web  1 node, as specified"), "{stdout}");
 
     // A pool that needs a person ends the watch too.
     operator.stop().await.unwrap();
