@@ -182,11 +182,7 @@ impl<V: View> Store<V> {
 }
 
 fn difference<V: View>(before: Option<Arc<V>>, after: Option<Arc<V>>) -> Option<ObjectChange<V>> {
-    let same = match (&before, &after) {
-        (Some(before), Some(after)) => before.is_equivalent_to(after),
-        (before, after) => before.is_none() && after.is_none(),
-    };
-    (!same).then_some(ObjectChange { before, after })
+    (before != after).then_some(ObjectChange { before, after })
 }
 
 fn has_version<V: View>(objects: Option<&Objects<V>>, written: &WrittenVersion) -> bool {

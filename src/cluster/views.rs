@@ -21,7 +21,7 @@ use winpool_core::{
     workload::{ControllerView, MemoryDefaults, Pod, PodController, Shared},
 };
 
-/// The fields of an object that the rules read.
+/// The fields of an object that the rules read. Two are equal if the rules decide the same for both.
 pub trait View: Named + PartialEq + Send + Sync + Sized + 'static {
     /// The type of the watched object.
     type Object: Send;
@@ -32,10 +32,6 @@ pub trait View: Named + PartialEq + Send + Sync + Sized + 'static {
     /// The resource version, if the view has it.
     fn resource_version(&self) -> Option<&str> {
         None
-    }
-    /// Whether the objects do not differ for the rules.
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self == other
     }
 }
 
@@ -113,24 +109,9 @@ macro_rules! views {
     };
 }
 
-impl View for WindowsNode {
-    type Object = Node;
-    const KIND: Kind = Kind::NODE;
-    type Shared = ();
-
-    fn read(object: Node, (): &mut ()) -> Self {
-        object.into()
-    }
-    fn resource_version(&self) -> Option<&str> {
-        Some(&self.resource_version)
-    }
-    fn is_equivalent_to(&self, other: &Self) -> bool {
-        self.is_equivalent_to(other)
-    }
-}
-
 // Reading a dynamic object never fails, also if it was stored under another schema or has another structure.
 views! {
+    WindowsNode: Node, Kind::NODE, Self::from, |node| Some(&node.resource_version);
     Pool: DynamicObject, Kind::POOL, Self::from_object, |pool| Some(&pool.resource_version);
     ProfileView: DynamicObject, Kind::PROFILE, Self::from_object, |profile| Some(&profile.resource_version);
     RuntimeClassView: RuntimeClass, Kind::RUNTIME_CLASS, Self::from, |class| Some(&class.resource_version);

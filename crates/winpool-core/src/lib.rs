@@ -33,5 +33,5 @@ pub mod workload;
 pub use decode::{decode, decoding_problem};
 pub use foreign_text::ForeignText;
 pub(crate) use objects::object_key;
-pub use objects::{Named, Objects, ResourceVersion};
+pub use objects::{Named, Objects, ResourceVersion, Uncompared};
 pub use problem::{Explanation, Problem, is_within, join};

@@ -13,8 +13,8 @@ use winpool_api::{
 };
 
 use super::{
-    ForeignText, Named, ResourceVersion, kubernetes::quantity::Quantity, profile::Resource, record::SignedRecord,
-    release_labels,
+    ForeignText, Named, ResourceVersion, Uncompared, kubernetes::quantity::Quantity, profile::Resource,
+    record::SignedRecord, release_labels,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -40,9 +40,9 @@ pub struct WindowsNode {
     /// Whether the condition Ready is True.
     pub ready: bool,
     /// Since when the condition Ready has its status, by the clock of the kubelet, or of the node controller.
-    pub ready_since: Option<Timestamp>,
-    /// The last heartbeat of the condition Ready, by the node's clock. It causes no reconcile.
-    pub heartbeat: Option<Timestamp>,
+    pub ready_since: Uncompared<Option<Timestamp>>,
+    /// The last heartbeat of the condition Ready, by the node's clock.
+    pub heartbeat: Uncompared<Option<Timestamp>>,
     /// `spec.unschedulable`: whether the node is cordoned.
     pub unschedulable: bool,
     /// That the operator has cordoned the node, from its annotation.
@@ -144,50 +144,10 @@ impl WindowsNode {
         self.labels.get(label::POOL).map(String::as_str)
     }
 
-    /// Whether the nodes are equal except for heartbeats and `resourceVersion`.
-    pub fn is_equivalent_to(&self, other: &Self) -> bool {
-        let Self { labels, labels_writer, taints_writer, .. } = self;
-        *self.resource_version == *other.resource_version
-            || (self.differs_in_labels_at_most(other)
-                && (labels, labels_writer, taints_writer)
-                    == (&other.labels, &other.labels_writer, &other.taints_writer))
-    }
-
-    /// Whether the nodes are equal except for labels, field managers, heartbeats and `resourceVersion`.
+    /// Whether the nodes are equal except for labels and field managers.
     pub fn differs_in_labels_at_most(&self, other: &Self) -> bool {
-        self.without_labels() == other.without_labels()
-    }
-
-    /// All fields except labels, field managers, heartbeats and `resourceVersion`. It lists every field, so that none is
-    /// forgotten.
-    fn without_labels(&self) -> impl PartialEq + '_ {
-        let Self {
-            name,
-            uid,
-            system_uuid,
-            resource_version: _,
-            created,
-            labels: _,
-            taints,
-            config,
-            owned,
-            registered_with,
-            ready,
-            ready_since: _,
-            heartbeat: _,
-            unschedulable,
-            cordon,
-            os,
-            kubelet,
-            runtime,
-            capacity,
-            allocatable,
-            taints_writer: _,
-            labels_writer: _,
-        } = self;
-        let (cordoned, owned) = ((unschedulable, cordon), (owned, registered_with));
-        let uid = (uid, system_uuid);
-        (name, uid, created, taints, config, owned, ready, cordoned, os, kubelet, runtime, (capacity, allocatable))
+        let Self { labels, labels_writer, taints_writer, .. } = other.clone();
+        Self { labels, labels_writer, taints_writer, ..self.clone() } == *other
     }
 }
 
@@ -218,8 +178,8 @@ impl From<Node> for WindowsNode {
             owned: annotations.get(annotation::OWNED).map(|text| SignedRecord::read(text)),
             registered_with: annotations.get(annotation::REGISTERED_WITH).cloned(),
             ready: ready.is_some_and(|ready| ready.status == "True"),
-            ready_since: ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0),
-            heartbeat: ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0),
+            ready_since: Uncompared(ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0)),
+            heartbeat: Uncompared(ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0)),
             unschedulable: spec.unschedulable == Some(true),
             cordon: annotations.get(annotation::CORDONED).and_then(|text| serde_json::from_str(text).ok()),
             os: info.kernel_version.parse().map_err(|_| info.kernel_version.into()),

@@ -9,10 +9,13 @@ pub(crate) fn object_key(metadata: &ObjectMeta) -> String {
     format!("{}/{}", metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The `resourceVersion` of an object. All are equal, because the rules do not depend on it: so objects are equal if they do not
-/// differ in anything else.
+/// A value that does not count when objects are compared, because a change of it alone changes nothing for the rules: objects
+/// are equal if they do not differ in anything else.
 #[derive(Clone, Debug, Default)]
-pub struct ResourceVersion(String);
+pub struct Uncompared<T>(pub T);
+
+/// The `resourceVersion` of an object, for optimistic locking.
+pub type ResourceVersion = Uncompared<String>;
 
 impl From<Option<String>> for ResourceVersion {
     fn from(version: Option<String>) -> Self {
@@ -20,21 +23,19 @@ impl From<Option<String>> for ResourceVersion {
     }
 }
 
-impl Deref for ResourceVersion {
-    type Target = str;
+impl<T> Deref for Uncompared<T> {
+    type Target = T;
 
-    fn deref(&self) -> &str {
+    fn deref(&self) -> &T {
         &self.0
     }
 }
 
-impl PartialEq for ResourceVersion {
+impl<T> PartialEq for Uncompared<T> {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
-
-impl Eq for ResourceVersion {}
 
 /// An object with a name that is unique among the objects of its kind.
 pub trait Named {

@@ -236,7 +236,7 @@ impl<'a> Inputs<'a> {
         let restarted = status.restarted_at.as_ref().map(|time| time.0);
         let since = restarted.or((spec.disruption != Disruption::None).then(|| spec.assigned_at()));
         let renewed = self.snapshot.lease_renewals.get(&node.name).copied();
-        let heartbeat = renewed.into_iter().chain(node.heartbeat).max();
+        let heartbeat = renewed.into_iter().chain(*node.heartbeat).max();
         let is_alive = since.is_none_or(|since| heartbeat.is_some_and(|heartbeat| heartbeat > since));
         is_alive && self.node_configs.has_assigned(node, spec)
     }
@@ -281,7 +281,7 @@ impl<'a> Inputs<'a> {
         let desired = self.configs.stored_for(self.snapshot, node);
         let current =
             self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|config| config.spec.as_ref());
-        let version = self.config(node).map(|config| &*config.resource_version);
+        let version = self.config(node).map(|config| config.resource_version.as_str());
         let apply = |spec: &WindowsNodeConfigSpec| Write::apply_node_config(&node.name, version, spec);
         match (action, desired, current) {
             (Some(RolloutAction::Assign(disruption)), Some(map), _) => vec![apply(&WindowsNodeConfigSpec {

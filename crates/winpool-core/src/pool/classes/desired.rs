@@ -185,7 +185,7 @@ impl<'a> DesiredClass<'a> {
     /// Applies the class to the observed version of the existing class, or creates it.
     pub fn apply(&self, existing: Option<&RuntimeClassView>, change: &str, fields: Vec<FieldWrite>) -> Write {
         let object = object(self.name, existing);
-        let (version, change) = (existing.map(|class| &*class.resource_version), change.to_owned());
+        let (version, change) = (existing.map(|class| class.resource_version.as_str()), change.to_owned());
         Write { fields, ..Write::apply(Action::ApplyRuntimeClass, object, version, self.body(), change) }
     }
 }
