@@ -4,7 +4,6 @@ use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
 };
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use winpool_core::{
@@ -59,12 +58,12 @@ impl EvidenceReader {
     }
 
     /// The objects of a part that are kept, reduced.
-    pub async fn part<T: DeserializeOwned>(
+    pub async fn part(
         &self,
         part: EvidencePart,
         place: &EvidencePlace,
         keep: impl Fn(&Value) -> bool,
-    ) -> EvidenceLayer<T> {
+    ) -> EvidenceLayer<Value> {
         let resource = part.resource();
         let objects = self.objects(part, place, |object| keep(&object).then(|| reduced(part, object)));
         match timeout_at(self.deadline, objects).await {
@@ -77,13 +76,7 @@ impl EvidenceReader {
                 )),
                 _ => EvidenceLayer::Unavailable(explain(&error)),
             },
-            Ok(Ok((objects, omitted))) => {
-                let count = objects.len();
-                let items: Vec<T> =
-                    objects.into_iter().filter_map(|object| serde_json::from_value(object).ok()).collect();
-                let omitted = omitted || items.len() < count;
-                EvidenceLayer::Read { items, omitted }
-            }
+            Ok(Ok((items, omitted))) => EvidenceLayer::Read { items, omitted },
         }
     }
 

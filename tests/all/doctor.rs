@@ -18,7 +18,7 @@ use fleet::{Fleet, without};
 use recorded::recorded;
 
 fn diagnosis(evidence: &Value) -> Diagnosis {
-    Diagnosis::of(&serde_json::from_value::<Evidence>(evidence.clone()).unwrap())
+    Diagnosis::of(&Evidence::from_parts(serde_json::from_value(evidence.clone()).unwrap()).unwrap())
 }
 
 /// Whether lines of logs can show a symptom, which never exclude it.

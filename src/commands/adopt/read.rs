@@ -2,11 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use k8s_openapi::api::node::v1::RuntimeClass;
 use winpool_core::{
     Objects,
     adopt::KubeletConfiguration,
-    decode,
     manifests::{self, LocatedProblem, Manifest, ManifestSet, Manifests},
     pool::{RuntimeClassView, Snapshot},
     text::{counted, some_of},
@@ -86,8 +84,8 @@ fn runtime_classes(objects: &[Manifest], problems: &mut Vec<LocatedProblem>) -> 
         |manifest: &&Manifest| manifest.object.kind() == "RuntimeClass" && manifest.object.group() == "node.k8s.io";
     let mut classes = Vec::new();
     for Manifest { object, location } in objects.iter().filter(is_class) {
-        match decode::<RuntimeClass>("", object.value()) {
-            Ok(class) => classes.push(RuntimeClassView::from(class)),
+        match RuntimeClassView::decode(object.value()) {
+            Ok(class) => classes.push(class),
             Err(problem) => problems.push(location.problem(problem)),
         }
     }

@@ -1,17 +1,14 @@
 //! What was read, as files for somebody else: one for each part.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
-use serde_json::{Map, Value};
-use winpool_core::{decode, doctor::Evidence};
+use winpool_core::doctor::Evidence;
 
 use crate::commands::{CommandError, output};
 
 /// Writes a bundle.
 pub fn write(directory: &Path, evidence: &Evidence) -> Result<(), CommandError> {
-    let Ok(Value::Object(parts)) = serde_json::to_value(evidence) else {
-        return Err(CommandError::Internal("the evidence cannot be written as JSON".to_owned()));
-    };
+    let parts = evidence.to_parts().map_err(|error| CommandError::Internal(error.to_string()))?;
     parts
         .into_iter()
         .try_for_each(|(part, value)| output::write(directory, &format!("{part}.json"), &format!("{value:#}\n")))
@@ -20,7 +17,7 @@ pub fn write(directory: &Path, evidence: &Evidence) -> Result<(), CommandError> 
 /// Reads a bundle.
 pub fn read(directory: &Path) -> Result<Evidence, CommandError> {
     let failure = |why: String| CommandError::Usage(format!("cannot read {}: {why}", directory.display()));
-    let mut parts = Map::new();
+    let mut parts = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(|error| failure(error.to_string()))? {
         let path = entry.map_err(|error| failure(error.to_string()))?.path();
         let Some(part) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".json")) else { continue };
@@ -28,6 +25,5 @@ pub fn read(directory: &Path) -> Result<Evidence, CommandError> {
         let value = serde_json::from_str(&text).map_err(|error| failure(format!("{part}.json: {error}")))?;
         parts.insert(part.to_owned(), value);
     }
-    let evidence = decode("bundle", Value::Object(parts)).map_err(|problem| failure(problem.to_string()))?;
-    Ok(evidence)
+    Evidence::from_parts(parts).map_err(|problem| failure(problem.to_string()))
 }

@@ -46,7 +46,7 @@ impl SubjectReader {
     /// The subject does not exist or may not be read, or the cluster cannot be reached.
     pub async fn evidence(self, subject: DiagnosisSubject) -> Result<Evidence, CommandError> {
         let mut evidence = Evidence::empty(jiff::Timestamp::now(), subject.clone());
-        evidence.pools = self.all(EvidencePart::Pools).await;
+        self.read_all(&mut evidence, EvidencePart::Pools).await;
         match &subject {
             DiagnosisSubject::Pool { name } => self.read_pool(&mut evidence, name).await?,
             DiagnosisSubject::Node { name } => self.read_node(&mut evidence, name).await?,
@@ -54,15 +54,16 @@ impl SubjectReader {
         }
         let pods = evidence.pods().map(uids).unwrap_or_default();
         let is_about = |event: &Value| event["involvedObject"]["uid"].as_str().is_some_and(|uid| pods.contains(uid));
-        evidence.events = match &evidence.pods {
+        let events = match &evidence.pods {
             // Without the pods it is not known which events are about them.
             EvidenceLayer::Unavailable(_) => EvidenceLayer::Read { items: Vec::new(), omitted: true },
             EvidenceLayer::Read { .. } => {
                 self.reader.part(EvidencePart::Events, &place_of_events(&subject), is_about).await
             }
         };
-        evidence.daemon_sets = self.all(EvidencePart::DaemonSets).await;
-        evidence.endpoint_slices = self.all(EvidencePart::EndpointSlices).await;
+        evidence.set(EvidencePart::Events, events);
+        self.read_all(&mut evidence, EvidencePart::DaemonSets).await;
+        self.read_all(&mut evidence, EvidencePart::EndpointSlices).await;
         if let Some(logs) = &self.logs {
             let read = match (evidence.nodes(), &subject) {
                 (Ok(nodes), _) => logs.logs(&by_readiness(nodes)).await,
@@ -74,8 +75,19 @@ impl SubjectReader {
         Ok(evidence)
     }
 
-    async fn all<T: serde::de::DeserializeOwned>(&self, part: EvidencePart) -> EvidenceLayer<T> {
-        self.reader.part(part, &EvidencePlace::default(), |_| true).await
+    /// Reads all objects of a part.
+    async fn read_all(&self, evidence: &mut Evidence, part: EvidencePart) {
+        self.read(evidence, part, &EvidencePlace::default(), |_| true).await;
+    }
+
+    async fn read(
+        &self,
+        evidence: &mut Evidence,
+        part: EvidencePart,
+        place: &EvidencePlace,
+        keep: impl Fn(&Value) -> bool,
+    ) {
+        evidence.set(part, self.reader.part(part, place, keep).await);
     }
 
     async fn read_pool(&self, evidence: &mut Evidence, name: &str) -> Result<(), CommandError> {
@@ -83,8 +95,10 @@ impl SubjectReader {
         let pools: Objects<Pool> = pools.map(Pool::from_object).collect();
         check_names("", [name], pools.names())?;
         let windows = EvidencePlace { labels: Some(format!("{}=windows", label::OS)), ..EvidencePlace::default() };
-        let nodes: EvidenceLayer<Node> = self.reader.part(EvidencePart::Nodes, &windows, |_| true).await;
-        evidence.nodes = members(nodes, pools.clone(), name);
+        self.read(evidence, EvidencePart::Nodes, &windows, |_| true).await;
+        if let EvidenceLayer::Read { items, .. } = &mut evidence.nodes {
+            retain_members(items, pools.clone(), name);
+        }
         let names = node_names(evidence);
         self.read_on_nodes(evidence, &names).await;
         if let Some(used) = pools.get(name).and_then(|pool| pool.status.cluster_api.as_ref()) {
@@ -94,14 +108,13 @@ impl SubjectReader {
                 let labels = &machine["metadata"]["labels"];
                 labels[DEPLOYMENT_NAME].as_str().is_some_and(|group| groups.contains(group))
             };
-            evidence.machines = self.reader.part(EvidencePart::Machines, &place, is_member).await;
+            self.read(evidence, EvidencePart::Machines, &place, is_member).await;
         }
         Ok(())
     }
 
     async fn read_node(&self, evidence: &mut Evidence, name: &str) -> Result<(), CommandError> {
-        let place = EvidencePlace { fields: named(name), ..EvidencePlace::default() };
-        evidence.nodes = self.reader.part(EvidencePart::Nodes, &place, |_| true).await;
+        self.read_named_node(evidence, name).await;
         if let Ok(nodes) = evidence.nodes() {
             let node = nodes
                 .first()
@@ -118,8 +131,8 @@ impl SubjectReader {
     async fn read_pod(&self, evidence: &mut Evidence, namespace: &str, name: &str) -> Result<(), CommandError> {
         let namespace_only = Some(namespace.to_owned());
         let place = EvidencePlace { namespace: namespace_only, fields: named(name), ..EvidencePlace::default() };
-        let own: EvidenceLayer<Pod> = self.reader.part(EvidencePart::Pods, &place, |_| true).await;
-        evidence.pods = own.clone();
+        self.read(evidence, EvidencePart::Pods, &place, |_| true).await;
+        let own = evidence.pods.clone();
         let missing = || {
             let text = format!(
                 "there is no pod {name} in namespace {namespace}. See kubectl -n {namespace} get pods, or set -n"
@@ -131,14 +144,18 @@ impl SubjectReader {
             input::note(&format!("pod {name} is on no node yet: see kubectl -n {namespace} describe pod {name}"));
             return Ok(());
         };
-        let place = EvidencePlace { fields: named(&node), ..EvidencePlace::default() };
-        evidence.nodes = self.reader.part(EvidencePart::Nodes, &place, |_| true).await;
+        self.read_named_node(evidence, &node).await;
         evidence.nodes().ok().and_then(<[Node]>::first).map_or(Ok(()), check_windows)?;
         self.read_on_nodes(evidence, &[node]).await;
         if let (EvidenceLayer::Unavailable(_), EvidenceLayer::Read { items, .. }) = (&evidence.pods, own) {
             evidence.pods = EvidenceLayer::Read { items, omitted: true };
         }
         Ok(())
+    }
+
+    async fn read_named_node(&self, evidence: &mut Evidence, name: &str) {
+        let place = EvidencePlace { fields: named(name), ..EvidencePlace::default() };
+        self.read(evidence, EvidencePart::Nodes, &place, |_| true).await;
     }
 
     /// Reads the pods on nodes, and their Leases.
@@ -149,15 +166,15 @@ impl SubjectReader {
         };
         let is_of = |name: &Value| name.as_str().is_some_and(|name| names.iter().any(|known| known == name));
         let place = EvidencePlace { fields: pods, ..EvidencePlace::default() };
-        evidence.pods = match &evidence.nodes {
+        let pods = match &evidence.nodes {
             EvidenceLayer::Unavailable(reason) if names.is_empty() => EvidenceLayer::Unavailable(reason.clone()),
             _ if names.is_empty() => EvidenceLayer::default(),
             _ => self.reader.part(EvidencePart::Pods, &place, |pod| is_of(&pod["spec"]["nodeName"])).await,
         };
+        evidence.set(EvidencePart::Pods, pods);
         let place =
             EvidencePlace { namespace: Some(NODE_LEASES.to_owned()), fields: leases, ..EvidencePlace::default() };
-        evidence.leases =
-            self.reader.part(EvidencePart::Leases, &place, |lease| is_of(&lease["metadata"]["name"])).await;
+        self.read(evidence, EvidencePart::Leases, &place, |lease| is_of(&lease["metadata"]["name"])).await;
     }
 }
 
@@ -208,16 +225,14 @@ fn check_windows(node: &Node) -> Result<(), CommandError> {
     }
 }
 
-/// The nodes of a pool: those with its label, and those that it will take.
-fn members(nodes: EvidenceLayer<Node>, pools: Objects<Pool>, name: &str) -> EvidenceLayer<Node> {
-    let EvidenceLayer::Read { mut items, omitted } = nodes else { return nodes };
-    let snapshot =
-        Snapshot { pools, nodes: items.iter().cloned().map(WindowsNode::from).collect(), ..Snapshot::default() };
+/// Keeps the nodes of a pool: those with its label, and those that it will take.
+fn retain_members(nodes: &mut Vec<Node>, pools: Objects<Pool>, name: &str) {
+    let windows = nodes.iter().cloned().map(WindowsNode::from).collect();
+    let snapshot = Snapshot { pools, nodes: windows, ..Snapshot::default() };
     let planner = Planner::new(&snapshot);
     let members: BTreeSet<&str> = planner.members(name).map(|node| node.name.as_str()).collect();
-    items.retain(|node| match node.metadata.labels.as_ref().and_then(|labels| labels.get(label::POOL)) {
+    nodes.retain(|node| match node.metadata.labels.as_ref().and_then(|labels| labels.get(label::POOL)) {
         Some(pool) => pool == name,
         None => node.metadata.name.as_deref().is_some_and(|name| members.contains(name)),
     });
-    EvidenceLayer::Read { items, omitted }
 }

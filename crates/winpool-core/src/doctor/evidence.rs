@@ -1,5 +1,7 @@
 //! What is read of a cluster for a diagnosis. A part that could not be read is not an empty part.
 
+use std::collections::BTreeMap;
+
 use derive_more::Display;
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -9,11 +11,11 @@ use k8s_openapi::api::{
     discovery::v1::EndpointSlice,
 };
 use kube::core::DynamicObject;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use winpool_api::named_enum;
 
-use crate::kind::Kind;
+use crate::{Problem, decode, kind::Kind};
 
 /// What a diagnosis is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
@@ -149,8 +151,7 @@ pub enum LogContent {
 }
 
 /// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub struct Evidence {
     /// When it was read.
@@ -188,13 +189,71 @@ impl Evidence {
     }
 }
 
+impl EvidenceLayer<Value> {
+    /// The objects as their type, without those of another structure, and the problem of the first of these.
+    fn decoded<T: DeserializeOwned>(self, part: &str) -> (EvidenceLayer<T>, Option<Problem>) {
+        let (objects, omitted) = match self {
+            Self::Read { items, omitted } => (items, omitted),
+            Self::Unavailable(reason) => return (EvidenceLayer::Unavailable(reason), None),
+        };
+        let mut problem = None;
+        let items = objects.into_iter().enumerate().filter_map(|(index, object)| {
+            let wrong = |error: serde_json::Error| {
+                let at = format!("{part}.read.items[{index}]");
+                problem.get_or_insert(Problem::new(at, error.to_string(), "write the bundle again"));
+            };
+            serde_json::from_value(object).map_err(wrong).ok()
+        });
+        let items = items.collect();
+        (EvidenceLayer::Read { items, omitted: omitted || problem.is_some() }, problem)
+    }
+}
+
+/// The parts, by their names in a bundle. The code that reads and writes their types is in this crate alone.
 macro_rules! parts {
-    ($($field:ident: $type:ty = $part:ident),* $(,)?) => {
+    ($($field:ident: $type:ty = $part:ident $name:literal),* $(,)?) => {
         impl Evidence {
             /// Why a part is missing or incomplete.
             pub fn missing(&self, part: EvidencePart) -> Option<Unavailable> {
                 let missing = match part { $(EvidencePart::$part => self.$field.missing(),)* };
                 missing.map(|reason| Unavailable { part, reason: reason.to_owned() })
+            }
+
+            /// Sets a part. Objects of another structure are omitted.
+            pub fn set(&mut self, part: EvidencePart, objects: EvidenceLayer<Value>) {
+                match part { $(EvidencePart::$part => self.$field = objects.decoded($name).0,)* }
+            }
+
+            /// The parts as JSON, by name.
+            ///
+            /// # Errors
+            /// They cannot be written as JSON.
+            pub fn to_parts(&self) -> serde_json::Result<BTreeMap<&'static str, Value>> {
+                Ok(BTreeMap::from([
+                    (AT, serde_json::to_value(&self.at)?),
+                    (SUBJECT, serde_json::to_value(&self.subject)?),
+                    $(($name, serde_json::to_value(&self.$field)?),)*
+                ]))
+            }
+
+            /// Reads what [`Self::to_parts`] has written.
+            ///
+            /// # Errors
+            /// A part is missing or unknown, or has another structure.
+            pub fn from_parts(mut parts: BTreeMap<String, Value>) -> Result<Self, Problem> {
+                let mut take = |name: &str| {
+                    parts.remove(name).ok_or_else(|| Problem::new(name, "is required", "write the bundle again"))
+                };
+                let evidence = Self {
+                    at: decode(AT, take(AT)?)?,
+                    subject: decode(SUBJECT, take(SUBJECT)?)?,
+                    $($field: match decode::<EvidenceLayer<Value>>($name, take($name)?)?.decoded($name) {
+                        (_, Some(problem)) => return Err(problem),
+                        (layer, None) => layer,
+                    },)*
+                };
+                let unknown = parts.into_keys().next();
+                unknown.map_or(Ok(evidence), |name| Err(Problem::new(name, "is unknown", "remove it")))
             }
 
             $(
@@ -207,14 +266,17 @@ macro_rules! parts {
     };
 }
 
+const AT: &str = "at";
+const SUBJECT: &str = "subject";
+
 parts! {
-    pools: DynamicObject = Pools,
-    nodes: Node = Nodes,
-    pods: Pod = Pods,
-    events: Event = Events,
-    daemon_sets: DaemonSet = DaemonSets,
-    leases: Lease = Leases,
-    endpoint_slices: EndpointSlice = EndpointSlices,
-    machines: Value = Machines,
-    node_logs: NodeLog = NodeLogs,
+    pools: DynamicObject = Pools "pools",
+    nodes: Node = Nodes "nodes",
+    pods: Pod = Pods "pods",
+    events: Event = Events "events",
+    daemon_sets: DaemonSet = DaemonSets "daemonSets",
+    leases: Lease = Leases "leases",
+    endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices",
+    machines: Value = Machines "machines",
+    node_logs: NodeLog = NodeLogs "nodeLogs",
 }

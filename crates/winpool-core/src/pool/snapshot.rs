@@ -8,6 +8,7 @@ use std::{
 use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
 use kube::core::DynamicObject;
+use serde_json::Value;
 use winpool_api::{
     WindowsRuntimeProfileStatus,
     facts::{Build, Minor},
@@ -22,7 +23,7 @@ use super::{
     membership::Membership,
 };
 use crate::{
-    ForeignText, Named, Objects, Problem, ResourceVersion,
+    ForeignText, Named, Objects, Problem, ResourceVersion, decode,
     kind::Kind,
     node::{WindowsNode, last_other_writer},
     operation::{Rejection, Unwritten, Write},
@@ -178,6 +179,14 @@ impl Named for RuntimeClassView {
 }
 
 impl RuntimeClassView {
+    /// Reads a RuntimeClass in a file.
+    ///
+    /// # Errors
+    /// What is not as in a RuntimeClass.
+    pub fn decode(object: Value) -> Result<Self, Problem> {
+        decode::<node::RuntimeClass>("", object).map(Self::from)
+    }
+
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.object.metadata.labels.as_ref()?.get(key).map(String::as_str)
