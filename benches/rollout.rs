@@ -80,6 +80,7 @@ impl Pool {
             drain: DrainPolicy::Never,
             attempt: 1,
             paused: false,
+            drift: winpool_api::DriftPolicy::Report,
         };
         let view = |(name, node)| {
             let Node { spec, status }: &Node = node;

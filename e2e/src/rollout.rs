@@ -205,7 +205,11 @@ impl State {
         };
         let (spec, status) = (&object["spec"], &object["status"]);
         Ok(match write.resource.as_str() {
-            "nodes" => Self { cordoned: object["metadata"]["annotations"][CORDONED].is_string(), ..Self::default() },
+            "nodes" => Self {
+                cordoned: object["metadata"]["annotations"][CORDONED].is_string()
+                    && object["spec"]["unschedulable"] == true,
+                ..Self::default()
+            },
             "windowsnodeconfigs" => {
                 let digest = spec["digest"].as_str().context("spec.digest")?.to_owned();
                 let attempt = spec["attempt"].as_u64().context("spec.attempt")?;

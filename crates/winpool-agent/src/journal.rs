@@ -121,6 +121,11 @@ impl Journal {
         host.replace(JOURNAL, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?)
     }
 
+    /// Whether a configuration is the last that was verified and confirmed.
+    pub fn has_applied(&self, id: &ConfigId) -> bool {
+        self.applied.as_ref().is_some_and(|applied| applied.digest == id.digest)
+    }
+
     /// The rejection of a configuration, unless a higher attempt is requested.
     pub fn rejection(&self, id: &ConfigId) -> Option<&PastRejection> {
         self.rejected.iter().rev().find(|rejected| rejected.id.digest == id.digest && rejected.id.attempt >= id.attempt)

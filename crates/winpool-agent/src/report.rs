@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
-use winpool_api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeConfigStatus};
+use winpool_api::{ConfigReference, NodeConfigPhase, RejectedConfig, WindowsNodeConfigStatus, names::reason};
 
 use super::{
     change_plan::Refusal,
     host::Host,
     journal::{ChangeStage, ConfigId, CurrentChange, Direction, Journal, PastRejection},
 };
-
-/// The reason of an applied configuration that is no longer on the node as it was applied.
-pub const CHANGED_ON_NODE: &str = "ChangedOnNode";
 
 /// What the agent knows beside its journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,25 +71,23 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> (Nod
             false => (NodeConfigPhase::Pending, "", format!("{} is rolled back first", change.id.config)),
         };
     }
-    if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
-        return match observed.changed.as_slice() {
-            [] if error.is_empty() => (NodeConfigPhase::Applied, "", journal.unobserved.clone().unwrap_or_default()),
-            [] => (NodeConfigPhase::Applied, "", error),
-            changed => (NodeConfigPhase::Applied, CHANGED_ON_NODE, changed_on_node(changed)),
-        };
-    }
     if let Some(PastRejection { failure, .. }) = journal.rejection(desired) {
         return (NodeConfigPhase::RolledBack, failure.reason.name(), failure.message.clone());
     }
     match &observed.refusal {
         Some(refusal) => (NodeConfigPhase::Refused, refusal.reason.name(), refusal.message.clone()),
         None if observed.preflight => (NodeConfigPhase::Preflight, "", error),
-        None => (NodeConfigPhase::Pending, "", error),
+        None if !journal.has_applied(desired) => (NodeConfigPhase::Pending, "", error),
+        None if !observed.changed.is_empty() => {
+            (NodeConfigPhase::Applied, reason::CHANGED_ON_NODE, changed_on_node(&observed.changed))
+        }
+        None if !error.is_empty() => (NodeConfigPhase::Applied, "", error),
+        None => (NodeConfigPhase::Applied, "", journal.unobserved.clone().unwrap_or_default()),
     }
 }
 
 fn changed_on_node(changed: &[String]) -> String {
-    let remedy = "Restore them on the node, or change the profile to apply a new configuration";
+    let remedy = "Restore them on the node, or set spec.delivery.drift: Reapply in the pool, or raise spec.delivery.rollout.attempt";
     format!("on the node these differ from the applied configuration: {}. {remedy}", changed.join(", "))
 }
 

@@ -86,7 +86,7 @@ impl<'a> Worker<'a> {
     pub fn reconcile(&mut self, spec: Option<&WindowsNodeConfigSpec>) -> NextStep {
         let desired = spec.map(config_id);
         let next = match (&self.cycle.journal().change, &desired) {
-            (None, Some(desired)) => self.prepare(desired),
+            (None, Some(desired)) => self.prepare(desired, spec.is_some_and(WindowsNodeConfigSpec::is_confirmed)),
             _ => self.advance(spec, desired.as_ref()),
         };
         let (next, error) = match next {
@@ -114,13 +114,17 @@ impl<'a> Worker<'a> {
     }
 
     /// Begins to apply the desired configuration, unless it is applied, was rolled back, or was refused lately. A refusal stays
-    /// in the status while it is checked again: the operator would take another phase for a change in progress.
-    fn prepare(&mut self, desired: &ConfigId) -> io::Result<NextStep> {
-        let journal = self.cycle.journal();
-        if journal.applied.as_ref().is_some_and(|applied| applied.digest == desired.digest) {
+    /// in the status while it is checked again: the operator would take another phase for a change in progress. An applied one that
+    /// something else has changed is applied again once the operator has assigned it again, which removes its confirmation.
+    fn prepare(&mut self, desired: &ConfigId, is_confirmed: bool) -> io::Result<NextStep> {
+        if self.cycle.journal().has_applied(desired) {
             self.compare(desired);
-            return Ok(NextStep::Idle);
+            if is_confirmed || self.observed.changed.is_empty() {
+                (self.observed.refusal, self.observed.preflight) = (None, false);
+                return Ok(NextStep::Idle);
+            }
         }
+        let journal = self.cycle.journal();
         if journal.rejection(desired).is_some() || self.was_refused(desired) {
             return Ok(NextStep::Idle);
         }

@@ -17,7 +17,9 @@ use super::{
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("(has(self.method) && self.method == 'ClusterAPI') == has(self.clusterAPI)")
-        .message("write clusterAPI with method: ClusterAPI, and only with it")
+        .message("write clusterAPI with method: ClusterAPI, and only with it"),
+    validation = Rule::new("!has(self.drift) || self.drift != 'Reapply' || (has(self.method) && self.method == 'Agent')")
+        .message("drift: Reapply needs agents: write method: Agent, or remove drift")
 )]
 pub struct Delivery {
     /// None: winpool only renders the configuration, and your own tool copies it. Agent: the node agent of
@@ -29,6 +31,11 @@ pub struct Delivery {
     /// {maxUnavailable: "10%", maxFailures: 2}.
     #[serde(default)]
     pub rollout: RolloutSettings,
+    /// With method Agent: what follows when something else changes files or services of a node whose configuration is applied.
+    /// Report: ConfigInEffect names the node. Reapply: the configuration is applied again, within the limits of rollout, at most once
+    /// in an hour on each node. Example: Reapply.
+    #[serde(default)]
+    pub drift: DriftPolicy,
     /// With method ClusterAPI: the machines, and what their templates contain.
     #[serde(default, rename = "clusterAPI", skip_serializing_if = "Option::is_none")]
     pub cluster_api: Option<ClusterApi>,
@@ -43,6 +50,15 @@ pub enum DeliveryMethod {
     Agent,
     #[serde(rename = "ClusterAPI")]
     ClusterApi,
+}
+
+/// What follows when something else changes a node.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // explained at the field
+pub enum DriftPolicy {
+    #[default]
+    Report,
+    Reapply,
 }
 
 /// How a new configuration is rolled out to the nodes of a pool.
@@ -67,7 +83,8 @@ pub struct RolloutSettings {
     /// reject some of them. Example: IfNeeded.
     #[serde(default)]
     pub drain: DrainPolicy,
-    /// The attempt. Raise it to try a configuration again on the nodes where it failed. Example: 2.
+    /// The attempt. Raise it to apply a configuration again on the nodes where it failed, or where something else has changed files or
+    /// services since. Example: 2.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub attempt: u32,
@@ -223,6 +240,7 @@ mod tests {
             json!(delivery),
             json!({
                 "method": "Agent",
+                "drift": "Report",
                 "rollout": {
                     "maxUnavailable": 1, "maxFailures": 1, "timeout": "10m", "drain": "IfNeeded", "attempt": 1, "paused": false,
                 },

@@ -151,6 +151,8 @@ pub mod reason {
     pub const ROLLOUT_PAUSED: &str = "RolloutPaused";
     pub const ROLLOUT_HALTED: &str = "RolloutHalted";
     pub const DIFFERS: &str = "Differs";
+    /// Also the reason in the status of a WindowsNodeConfig.
+    pub const CHANGED_ON_NODE: &str = "ChangedOnNode";
     pub const IMAGES_CANNOT_RUN: &str = "ImagesCannotRun";
     pub const UP_TO_DATE: &str = "UpToDate";
     pub const ROTATION_PENDING: &str = "RotationPending";

@@ -74,7 +74,8 @@ pub struct WindowsNodeConfigSpec {
     /// KubeletRestart.
     #[serde(default)]
     pub disruption: Disruption,
-    /// The attempt. An agent applies a digest that failed on its node again only with a higher attempt. Example: 1.
+    /// The attempt. An agent applies a digest that failed on its node again only with a higher attempt. One that is applied, is applied
+    /// again if it is not confirmed and something else has changed the node. Example: 1.
     #[serde(default = "first_attempt")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub attempt: u32,

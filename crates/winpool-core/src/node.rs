@@ -72,6 +72,9 @@ pub struct Cordon {
     pub attempt: u32,
     /// Since when, by the operator's clock.
     pub since: Timestamp,
+    /// Whether the operator has removed the cordon, because the pods could not be evicted in time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
 }
 
 /// The resources of a node; `None` if a resource is not reported.

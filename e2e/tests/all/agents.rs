@@ -21,6 +21,7 @@ use e2e::{
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Api, Client, api::DeleteParams};
 use serde_json::{Value, json};
+use winpool_agent::host::Host;
 use winpool_api::{NodeConfigPhase, WindowsNodeConfig};
 
 const POOL: &str = "web";
@@ -90,6 +91,14 @@ impl Fleet {
 
     fn start_agent(&mut self, name: &str) {
         self.agents.insert(name.to_owned(), self.machines[name].agent(self.client.clone()));
+    }
+
+    /// Changes a file of a node. Its agent compares the node when it starts.
+    fn change_file(&mut self, name: &str, path: &str, before: &str, after: &str) {
+        drop(self.agents.remove(name));
+        let machine = &self.machines[name];
+        machine.replace(path, machine.text(path).replace(before, after).as_bytes()).unwrap();
+        self.start_agent(name);
     }
 
     async fn apply_profile(&self, max_pods: u32) {

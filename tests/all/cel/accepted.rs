@@ -25,7 +25,7 @@ pub const POOLS: [&str; 5] = [
 ];
 
 /// Parts of the spec of a pool, in YAML.
-pub const PARTS_OF_POOLS: [&str; 17] = [
+pub const PARTS_OF_POOLS: [&str; 18] = [
     "taints: []",
     "taints: [{key: os, value: windows, effect: NoSchedule}, {key: os, value: windows, effect: NoExecute}]",
     "replacesTaints: [{key: os, value: Windows, effect: NoSchedule}, {key: os, value: windows, effect: NoExecute}]",
@@ -39,6 +39,7 @@ pub const PARTS_OF_POOLS: [&str; 17] = [
     "delivery: null",
     "delivery: {}",
     "delivery: {method: Agent}",
+    "profileRef: {name: standard}, delivery: {method: Agent, drift: Reapply}",
     "profileRef: {name: standard}, delivery: {method: ClusterAPI, clusterAPI: {namespace: default, clusterName: prod, machineDeployments: {matchLabels: {winpool: web}}}}",
     "profileRef: {name: standard}, delivery: {method: ClusterAPI, clusterAPI: {namespace: default, clusterName: prod, machinePools: {matchLabels: {winpool: web}}, templateFrom: {name: base-windows}, containerdVersion: '2.2', rotation: Automatic, autoscaling: {cpu: 4, memory: 16Gi, ephemeralDisk: 120Gi}}}",
     "delivery: {method: Agent, rollout: {maxUnavailable: 10, maxFailures: 3, timeout: 1440m, drain: Always, attempt: 2, paused: true}}",

@@ -59,6 +59,10 @@ pub fn pools() -> Vec<(String, &'static str)> {
             "spec.delivery: write clusterAPI with method: ClusterAPI, and only with it",
         ),
         (
+            "profileRef: {name: standard}, delivery: {drift: Reapply}",
+            "spec.delivery: drift: Reapply needs agents: write method: Agent, or remove drift",
+        ),
+        (
             "profileRef: {name: standard}, delivery: {clusterAPI: {namespace: default, clusterName: prod, machineDeployments: {matchLabels: {a: b}}}}",
             "spec.delivery: write clusterAPI with method: ClusterAPI, and only with it",
         ),

@@ -53,6 +53,16 @@ fn a_pod_without_a_controller_is_not_evicted_and_the_drain_fails() {
     assert_eq!(reason, "RolloutHalted");
     assert!(message.contains("win-1 (its pods could not be evicted in time)"), "{message}");
     assert_eq!(cluster.model.names(POD), ["bare"]);
+    assert_eq!(cluster.take_log(), ["Node win-1: uncordon"]);
+    assert!(cluster.model.get(NODE, "win-1").unwrap()["spec"].get("unschedulable").is_none());
+
+    // The cordon of an administrator who looks into it stays, and the failure is remembered until the next attempt.
+    cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));
+    assert_eq!(config_in_effect(&cluster.converge()).1, "RolloutHalted");
+    cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(false));
+    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["attempt"] = json!(2));
+    cluster.converge();
+    assert_eq!(cluster.take_log(), ["Node win-1: cordon"]);
 }
 
 #[test]

@@ -278,6 +278,10 @@ conditions! {
         row(reason::DIFFERS, FALSE, "nodes reserve other amounts; the message has the numbers",
             "follow the message: deliver the current configuration and restart the kubelet, or find the other source of its \
              configuration"),
+        row(reason::CHANGED_ON_NODE, FALSE,
+            "something else has changed files or services of nodes since their agents applied the configuration",
+            "restore them: `kubectl describe wnc NODE` names the files. Or set `spec.delivery.drift: Reapply`, or raise \
+             `spec.delivery.rollout.attempt`, so that the agents apply the configuration again"),
         row(reason::ROLLING_OUT, FALSE,
             "the agents apply the configuration, a few nodes at a time, or wait for nodes that are unavailable for other \
              causes; or Cluster API replaces the machines",

@@ -236,6 +236,12 @@ impl Write {
         Self { needs, change: Some("cordon".to_owned()), ..cordon_patch(Action::CordonNode, node, Some(cordon)) }
     }
 
+    /// Removes the operator's cordon from a node, and records that its pods could not be evicted in time.
+    pub fn release_node(node: &WindowsNode, cordon: &Cordon) -> Self {
+        let released = Cordon { released: true, ..cordon.clone() };
+        Self { change: Some("uncordon".to_owned()), ..cordon_patch(Action::UncordonNode, node, Some(&released)) }
+    }
+
     /// Removes the operator's cordon from a node.
     pub fn uncordon_node(node: &WindowsNode) -> Self {
         Self { change: Some("uncordon".to_owned()), ..cordon_patch(Action::UncordonNode, node, None) }
@@ -319,12 +325,15 @@ impl Unwritten {
     }
 }
 
-/// The merge patch of a node that sets the cordon of the operator, or removes it.
+/// The merge patch of a node that sets the cordon of the operator, or removes it. A cordon that the operator has removed before is
+/// that of another client.
 fn cordon_patch(action: Action, node: &WindowsNode, cordon: Option<&Cordon>) -> Write {
     let record = cordon.map(|cordon| json!(cordon).to_string());
-    let body = json!({
-        "metadata": {"annotations": {annotation::CORDONED: record}},
-        "spec": {"unschedulable": cordon.map(|_| true)},
-    });
+    let spec = match (cordon, &node.cordon) {
+        (Some(cordon), _) if !cordon.released => json!({"unschedulable": true}),
+        (None, Some(former)) if former.released => json!({}),
+        _ => json!({"unschedulable": null}),
+    };
+    let body = json!({"metadata": {"annotations": {annotation::CORDONED: record}}, "spec": spec});
     Write::merge(action, WriteTarget::new(Kind::NODE, &node.name), &node.resource_version, body)
 }

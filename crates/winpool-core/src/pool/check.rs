@@ -9,8 +9,8 @@ use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use winpool_api::{
-    Delivery, DeliveryMethod, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec, SelectorOperator,
-    SelectorRequirement, Taint, TaintKey, Toleration, TolerationOperator, WindowsNodePoolSpec,
+    Delivery, DeliveryMethod, DriftPolicy, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec,
+    SelectorOperator, SelectorRequirement, Taint, TaintKey, Toleration, TolerationOperator, WindowsNodePoolSpec,
     WindowsRuntimeProfileSpec,
     facts::{Build, builds, containerd, taints},
     names::label,
@@ -256,6 +256,10 @@ fn other_systems(selector: &LabelSelector) -> Vec<Problem> {
 /// The rules of the rollout; `None` without agents.
 fn rollout(delivery: &Delivery, problems: &mut Vec<Problem>) -> Option<RolloutRules> {
     let settings = &delivery.rollout;
+    if delivery.drift == DriftPolicy::Reapply && delivery.method != DeliveryMethod::Agent {
+        let remedy = "write method: Agent, or remove drift";
+        problems.push(Problem::new("spec.delivery.drift", "Reapply needs agents", remedy));
+    }
     let timeout = duration::parse(&settings.timeout).map(SignedDuration::from_nanos);
     let Some(timeout) = timeout.filter(|timeout| (TIMEOUTS[0]..=TIMEOUTS[1]).contains(timeout)) else {
         problems.push(Problem::new(
@@ -272,6 +276,7 @@ fn rollout(delivery: &Delivery, problems: &mut Vec<Problem>) -> Option<RolloutRu
         drain: settings.drain,
         attempt: settings.attempt,
         paused: settings.paused,
+        drift: delivery.drift,
     })
 }
 

@@ -51,7 +51,7 @@ pub enum DeliveryState {
     /// The WindowsNodeConfigs are not known: the kind is not installed, or may not be read.
     Unknown,
     /// The agents apply the configurations.
-    Rollout(RolloutPlan),
+    Rollout(Box<RolloutPlan>),
 }
 
 /// Plans the delivery to the members of a pool. `is_taken_over`: whether another pool with agents has a node.
@@ -84,7 +84,7 @@ pub fn plan(
                 if action == Some(RolloutAction::Confirm) { &mut confirmations } else { &mut operations }
                     .push(operation);
             }
-            DeliveryState::Rollout(rollout)
+            DeliveryState::Rollout(Box::new(rollout))
         }
     };
     DeliveryPlan { state, without_agent, confirmations, operations }
@@ -191,6 +191,7 @@ impl<'a> Inputs<'a> {
             created: node.created,
             ready: node.ready,
             cordoned: cordoned(node),
+            released: node.cordon.as_ref().filter(|cordon| cordon.released),
             desired,
             assigned,
             verified: assigned.is_some_and(|assigned| self.is_verified(node, assigned)),
@@ -222,9 +223,11 @@ impl<'a> Inputs<'a> {
         digest: &str,
         assigned: Option<Assigned<'_>>,
     ) -> Option<BTreeSet<&'f str>> {
-        let applied = assigned?.status.applied.as_ref()?;
+        let assigned = assigned?;
+        let applied = assigned.status.applied.as_ref()?;
         if applied.digest == digest {
-            return Some(BTreeSet::new());
+            // The agent knows which files something else has changed.
+            return assigned.reapplied_from(self.rules).is_none().then(BTreeSet::new);
         }
         let before = self.snapshot.config_maps.get(&applied.config).filter(|map| map.digest == applied.digest)?;
         Some(differing_files(&before.settings, files))
@@ -232,13 +235,14 @@ impl<'a> Inputs<'a> {
 
     /// Whether the node is alive after its services have restarted, and its resources are those of the assigned
     /// configuration, also if another one is desired now. Heartbeats and the time of the restart are by the node's clock.
-    fn is_verified(&self, node: &WindowsNode, Assigned { spec, status }: Assigned<'_>) -> bool {
+    fn is_verified(&self, node: &WindowsNode, assigned: Assigned<'_>) -> bool {
+        let Assigned { spec, status } = assigned;
         let restarted = status.restarted_at.as_ref().map(|time| time.0);
         let since = restarted.or((spec.disruption != Disruption::None).then(|| spec.assigned_at()));
         let renewed = self.snapshot.lease_renewals.get(&node.name).copied();
         let heartbeat = renewed.into_iter().chain(*node.heartbeat).max();
         let is_alive = since.is_none_or(|since| heartbeat.is_some_and(|heartbeat| heartbeat > since));
-        is_alive && self.node_configs.has_assigned(node, spec)
+        is_alive && !assigned.has_changed() && self.node_configs.has_assigned(node, spec)
     }
 
     fn pods_to_evict(&self, node: &WindowsNode) -> PodsToEvict {
@@ -300,7 +304,7 @@ impl<'a> Inputs<'a> {
                 vec![apply(&WindowsNodeConfigSpec { pool: self.pool.name.clone(), confirmed, ..spec.clone() })]
             }
             (Some(RolloutAction::Cordon), Some(map), _) if may_patch => {
-                let cordon = Cordon { config: map.name.clone(), attempt: rules.attempt, since: now };
+                let cordon = Cordon { config: map.name.clone(), attempt: rules.attempt, since: now, released: false };
                 vec![Write::cordon_node(node, &cordon)]
             }
             (Some(RolloutAction::Evict), ..) => {
@@ -309,8 +313,11 @@ impl<'a> Inputs<'a> {
                 evicted.filter_map(evict).collect()
             }
             (Some(RolloutAction::Uncordon), ..) if may_patch => vec![Write::uncordon_node(node)],
+            (Some(RolloutAction::Release), ..) if may_patch => {
+                node.cordon.iter().map(|cordon| Write::release_node(node, cordon)).collect()
+            }
             // Another client has removed the cordon.
-            (None, ..) if may_patch && node.cordon.is_some() && !node.unschedulable => {
+            (None, ..) if may_patch && node.cordon.as_ref().is_some_and(|it| !it.released) && !node.unschedulable => {
                 vec![Write::uncordon_node(node)]
             }
             (None, desired, Some(spec)) if spec.pool != self.pool.name => {
@@ -333,8 +340,8 @@ fn restart(changed_files: Option<&BTreeSet<&str>>) -> Disruption {
 fn cordoned(node: &WindowsNode) -> Cordoned<'_> {
     match (&node.cordon, node.unschedulable) {
         (_, false) => Cordoned::No,
-        (Some(cordon), true) => Cordoned::ByOperator(cordon),
-        (None, true) => Cordoned::ByOthers,
+        (Some(cordon), true) if !cordon.released => Cordoned::ByOperator(cordon),
+        (_, true) => Cordoned::ByOthers,
     }
 }
 

@@ -42,6 +42,8 @@ pub enum RolloutAction {
     Confirm,
     /// Remove the operator's cordon.
     Uncordon,
+    /// Remove the operator's cordon, and record that the node could not be drained.
+    Release,
 }
 
 /// What to do now, and the state of the rollout.
@@ -52,6 +54,8 @@ pub struct RolloutPlan {
     pub state: RolloutState,
     /// The nodes that run their desired configuration.
     pub done: BTreeSet<String>,
+    /// Those of them that something else has changed since.
+    pub changed: Vec<String>,
     /// When the first node began to change to a configuration that not all nodes run yet, by the operator's clock.
     pub begun: Option<Timestamp>,
     /// When to plan again without an event.
@@ -123,15 +127,14 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
         begin(rules, &mut nodes, now);
     }
     for entry in &mut nodes {
-        if entry.action.is_none() && entry.is_cordoned_in_vain(frozen) {
-            entry.action = Some(RolloutAction::Uncordon);
-        }
+        entry.action = entry.action.or_else(|| entry.removal_of_cordon(frozen));
     }
     RolloutPlan {
         begun: starts.begun(&nodes),
         state: state_of(rules, &nodes, halted),
         done: nodes.iter().filter(|entry| entry.state == NodeRollout::Done).map(Entry::name).collect(),
-        next: nodes.iter().filter_map(|entry| entry.next(now)).min(),
+        changed: nodes.iter().filter(|entry| entry.is_changed()).map(Entry::name).collect(),
+        next: nodes.iter().filter_map(|entry| entry.next(rules, now)).min(),
         actions: nodes.iter().filter_map(|entry| Some((entry.name(), entry.action?))).collect(),
     }
 }
@@ -220,22 +223,29 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether the operator has cordoned the node and no longer needs it to be. A node that did not answer in time stays
-    /// cordoned, because its state is not known.
-    fn is_cordoned_in_vain(&self, frozen: bool) -> bool {
-        let needed = match &self.state {
-            NodeRollout::Draining { .. } => !frozen,
-            NodeRollout::Applying { .. } => true,
-            NodeRollout::Failed(reason) => reason.is_timeout(),
-            NodeRollout::Idle | NodeRollout::Waiting | NodeRollout::Done => false,
-        };
-        matches!(self.node.cordoned, Cordoned::ByOperator(_)) && !needed
+    /// How the cordon of the operator is removed, if it is no longer needed. A node whose agent did not answer in time stays cordoned,
+    /// because its state is not known. That a node could not be drained stays recorded for the attempt.
+    fn removal_of_cordon(&self, frozen: bool) -> Option<RolloutAction> {
+        let is_cordoned = matches!(self.node.cordoned, Cordoned::ByOperator(_));
+        let is_recorded = self.node.cordoned == Cordoned::No && self.node.released.is_some();
+        match &self.state {
+            NodeRollout::Failed(FailureReason::DrainTimedOut) => is_cordoned.then_some(RolloutAction::Release),
+            NodeRollout::Failed(FailureReason::TimedOut) | NodeRollout::Applying { .. } => None,
+            NodeRollout::Draining { .. } if !frozen => None,
+            _ => (is_cordoned || is_recorded).then_some(RolloutAction::Uncordon),
+        }
+    }
+
+    /// Whether something else has changed the node since it got its desired configuration.
+    fn is_changed(&self) -> bool {
+        self.state == NodeRollout::Done && self.node.assigned.is_some_and(|assigned| assigned.has_changed())
     }
 
     /// When it has to be planned again without an event.
-    fn next(&self, now: Timestamp) -> Option<Timestamp> {
+    fn next(&self, rules: &RolloutRules, now: Timestamp) -> Option<Timestamp> {
         let deadline = match self.state {
             NodeRollout::Draining { deadline } | NodeRollout::Applying { deadline, .. } => Some(deadline),
+            NodeRollout::Done => self.node.assigned.and_then(|assigned| assigned.reapplied_from(rules)),
             _ => None,
         };
         let waits = match self.state {
@@ -262,7 +272,7 @@ impl<'a> Starts<'a> {
     }
 
     /// When the first node began to change to a configuration that not all nodes run yet. A node that joins later begins when
-    /// it is created.
+    /// it is created, and one that gets its configuration again, when that is assigned again.
     fn begun(&self, nodes: &[Entry<'a>]) -> Option<Timestamp> {
         let unfinished = nodes.iter().filter(|entry| entry.state != NodeRollout::Done);
         let begun = unfinished.filter_map(|entry| {
@@ -271,7 +281,12 @@ impl<'a> Starts<'a> {
                 Cordoned::ByOperator(cordon) if cordon.config == desired.config => Some(cordon.since),
                 _ => None,
             };
-            let begun = self.0.get(desired.digest).copied().into_iter().chain(cordoned).min();
+            let assigned = entry.node.assigned.filter(|assigned| assigned.spec.digest == desired.digest);
+            let begun = match assigned.filter(Assigned::is_repeated) {
+                Some(Assigned { spec, .. }) => (!spec.is_confirmed()).then(|| spec.assigned_at()),
+                None => self.0.get(desired.digest).copied(),
+            };
+            let begun = begun.into_iter().chain(cordoned).min();
             begun.map(|begun| entry.node.created.map_or(begun, |created| created.max(begun)))
         });
         begun.min()

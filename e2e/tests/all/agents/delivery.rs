@@ -1,12 +1,13 @@
 //! Configurations are applied, confirmed, rolled back and withdrawn.
 
 use e2e::{
-    agent::{CONTAINERD_CONFIG, KUBELET_CONFIG},
+    agent::{CONTAINERD_CONFIG, KUBELET_CONFIG, Machine},
     cluster::{SOON, edit},
     wait::until,
 };
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use winpool_api::NodeConfigPhase;
+use winpool_api::{NodeConfigPhase, WindowsNodeConfig};
 
 use super::{Fleet, POOL};
 
@@ -92,6 +93,41 @@ async fn a_killed_agent_resumes_its_change_and_a_paused_rollout_begins_nothing()
     fleet.start_agent("win-01");
     fleet.until_complete().await;
     assert!(fleet.machines.values().all(|machine| machine.text(KUBELET_CONFIG).contains("maxPods: 42")));
+    operator.stop().await.unwrap();
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn what_something_else_changes_on_a_node_is_reported_and_applied_again_where_the_pool_says_so() {
+    let mut fleet = Fleet::start(2, &[]).await;
+    let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
+    fleet.apply_profile(42).await;
+    fleet.apply_pool(json!({})).await;
+    fleet.until_complete().await;
+    let is_reported = async |fleet: &Fleet| {
+        fleet.cluster.until_condition(POOL, "ConfigInEffect", "False", "ChangedOnNode").await.unwrap()
+    };
+
+    fleet.change_file("win-02", KUBELET_CONFIG, "maxPods: 42", "maxPods: 250");
+    let message = is_reported(&fleet).await.message;
+    assert!(message.contains("win-02") && message.contains("attempt: 2"), "{message}");
+    assert_eq!(fleet.machines["win-02"].kubelet_starts(), 1);
+    fleet.apply_pool(json!({ "attempt": 2 })).await;
+    fleet.until_complete().await;
+    assert!(fleet.machines["win-02"].text(KUBELET_CONFIG).contains("maxPods: 42"));
+
+    // An hour after the last time, which the operator has written.
+    fleet.change_file("win-02", KUBELET_CONFIG, "maxPods: 42", "maxPods: 250");
+    is_reported(&fleet).await;
+    edit(&fleet.cluster.pools(), POOL, json!({ "spec": { "delivery": { "drift": "Reapply" } } })).await.unwrap();
+    let earlier = Timestamp::now() - SignedDuration::from_hours(2);
+    let configs = fleet.cluster.api::<WindowsNodeConfig>();
+    edit(&configs, "win-02", json!({ "spec": { "assignedAt": earlier } })).await.unwrap();
+    fleet.until_complete().await;
+    assert!(fleet.machines["win-02"].text(KUBELET_CONFIG).contains("maxPods: 42"));
+    let starts = fleet.machines.values().map(Machine::kubelet_starts).collect::<Vec<_>>();
+    assert_eq!(starts, [1, 3], "only the changed node is changed");
+    fleet.check_budget(1);
     operator.stop().await.unwrap();
     fleet.stop().await;
 }

@@ -1,7 +1,10 @@
 //! What a rollout is computed from.
 
 use jiff::{SignedDuration, Timestamp};
-use winpool_api::{Disruption, DrainPolicy, NodeLimit, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
+use winpool_api::{
+    Disruption, DrainPolicy, DriftPolicy, NodeConfigPhase, NodeLimit, WindowsNodeConfigSpec, WindowsNodeConfigStatus,
+    names::reason,
+};
 
 use crate::node::Cordon;
 
@@ -19,6 +22,8 @@ pub struct RolloutRules {
     pub attempt: u32,
     /// Whether no further node begins.
     pub paused: bool,
+    /// Whether a configuration is applied again to a node that something else has changed.
+    pub drift: DriftPolicy,
 }
 
 /// A node of the pool.
@@ -29,6 +34,8 @@ pub struct RolloutNode<'a> {
     pub ready: bool,
     /// Whether pods can be scheduled to it.
     pub cordoned: Cordoned<'a>,
+    /// The last cordon of the operator, if it was removed because the pods could not be evicted in time.
+    pub released: Option<&'a Cordon>,
     /// The configuration that it should run; `None` if it is not known or not rendered.
     pub desired: Option<Desired<'a>>,
     /// What the operator assigned, and what the agent reports.
@@ -70,10 +77,37 @@ pub struct Desired<'a> {
     pub drain: bool,
 }
 
+/// How often a configuration is applied again at most to a node that something else changes again and again.
+const REAPPLY_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
+
 /// The WindowsNodeConfig of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Assigned<'a> {
     /// What the operator wrote.
     pub spec: &'a WindowsNodeConfigSpec,
     pub status: &'a WindowsNodeConfigStatus,
+}
+
+impl Assigned<'_> {
+    /// Whether the node has the assigned configuration from an earlier assignment.
+    pub fn is_repeated(&self) -> bool {
+        self.status.applied.as_ref().is_some_and(|applied| applied.digest == self.spec.digest)
+    }
+
+    /// Whether the agent reports that something else has changed the node since the configuration was applied.
+    pub fn has_changed(&self) -> bool {
+        let Self { spec, status } = self;
+        let is_reported = (status.phase, status.reason.as_str()) == (NodeConfigPhase::Applied, reason::CHANGED_ON_NODE);
+        is_reported && status.is_about(spec)
+    }
+
+    /// When a changed node gets its configuration again; `None` if it does not.
+    pub fn reapplied_from(&self, rules: &RolloutRules) -> Option<Timestamp> {
+        let again = match rules.drift {
+            _ if self.spec.attempt < rules.attempt => self.spec.assigned_at(),
+            DriftPolicy::Reapply => self.spec.assigned_at() + REAPPLY_INTERVAL,
+            DriftPolicy::Report => return None,
+        };
+        self.has_changed().then_some(again)
+    }
 }

@@ -97,7 +97,9 @@ impl NodeRollout {
         };
         match outcome {
             Some((_, Outcome::Running { deadline, verifying })) => Self::Applying { deadline, verifying },
-            Some((spec, Outcome::Applied)) if spec.digest == desired.digest => Self::Done,
+            Some((spec, Outcome::Applied)) if spec.digest == desired.digest && !is_reapplied(node, rules, now) => {
+                Self::Done
+            }
             Some((spec, Outcome::Failed(reason))) if spec.digest == desired.digest && spec.attempt >= rules.attempt => {
                 Self::Failed(reason)
             }
@@ -106,18 +108,26 @@ impl NodeRollout {
     }
 }
 
-/// The state of a node that the operator drains for the desired configuration.
+/// Whether a changed node gets its configuration again now.
+fn is_reapplied(node: &RolloutNode<'_>, rules: &RolloutRules, now: Timestamp) -> bool {
+    node.assigned.and_then(|assigned| assigned.reapplied_from(rules)).is_some_and(|from| from <= now)
+}
+
+/// The state of a node that the operator drains, or has drained in vain, for the desired configuration.
 fn draining(
     node: &RolloutNode<'_>,
     desired: &Desired<'_>,
     rules: &RolloutRules,
     now: Timestamp,
 ) -> Option<NodeRollout> {
-    let Cordoned::ByOperator(cordon) = node.cordoned else { return None };
+    let (cordon, is_released) = match (node.cordoned, node.released) {
+        (Cordoned::ByOperator(cordon), _) => (cordon, false),
+        (_, released) => (released?, true),
+    };
     let is_current = desired.drain && cordon.config == desired.config && cordon.attempt >= rules.attempt;
     // A kubelet can write the annotation: a time in the future is none of the operator.
     let deadline = cordon.since.min(now) + rules.timeout;
-    is_current.then(|| match now < deadline {
+    is_current.then(|| match now < deadline && !is_released {
         true => NodeRollout::Draining { deadline },
         false => NodeRollout::Failed(FailureReason::DrainTimedOut),
     })

@@ -1,7 +1,7 @@
 mod properties;
 mod simulation;
 
-use winpool_api::{NodeConfigPhase, NodeLimit};
+use winpool_api::{DriftPolicy, NodeConfigPhase, NodeLimit};
 
 use self::simulation::{Agent, Node, Simulation, at, rules};
 use super::*;
@@ -220,7 +220,7 @@ fn a_paused_rollout_finishes_what_has_begun() {
         "win-1 Confirm: Paused 1/3, 0 failed"
     );
     assert_eq!(summary(&Simulation::new(paused, [done()]).plan()), ": Complete");
-    let cordon = Cordon { config: "new".into(), attempt: 1, since: at(-10) };
+    let cordon = Cordon { config: "new".into(), attempt: 1, released: false, since: at(-10) };
     let draining = Node { cordon: Some(cordon), drain: true, pods: 2, ..waiting() };
     assert_eq!(summary(&Simulation::new(paused, [done(), draining]).plan()), "win-1 Uncordon: Paused 1/2, 0 failed");
 }
@@ -268,13 +268,23 @@ fn a_node_is_cordoned_drained_changed_and_uncordoned() {
 }
 
 #[test]
-fn a_drain_that_takes_too_long_is_a_failure_and_the_node_stays_cordoned_until_it_is_superseded() {
-    let cordon = |since| Some(Cordon { config: "new".into(), attempt: 1, since: at(since) });
+fn a_drain_that_takes_too_long_is_a_failure_of_the_attempt_and_the_node_is_uncordoned() {
+    let cordon = |since| Some(Cordon { config: "new".into(), attempt: 1, released: false, since: at(since) });
     let draining = |since| Node { cordon: cordon(since), drain: true, pods: 1, ..waiting() };
+    let released = || {
+        let mut node = draining(-600);
+        node.cordon.as_mut().unwrap().released = true;
+        node
+    };
+    let by_others = |node| Node { cordoned_by_others: true, ..node };
     let second = RolloutRules { attempt: 2, ..rules() };
     for (case, rules, nodes, expected) in [
         ("in time", rules(), vec![draining(-599), waiting()], "win-0 Evict: RollingOut 0/2, 0 failed"),
-        ("too long", rules(), vec![draining(-600), waiting()], ": Halted 0/2, 1 failed"),
+        ("too long", rules(), vec![draining(-600), waiting()], "win-0 Release: Halted 0/2, 1 failed"),
+        ("recorded", rules(), vec![released(), waiting()], ": Halted 0/2, 1 failed"),
+        ("cordoned by others", rules(), vec![by_others(released()), waiting()], ": Halted 0/2, 1 failed"),
+        ("recorded in the last attempt", second, vec![released(), waiting()], "win-0 Cordon: RollingOut 0/2, 0 failed"),
+        ("not desired any more", rules(), vec![Node { desired: "", ..released() }], "win-0 Uncordon: Complete"),
         ("the next attempt", second, vec![draining(-600), waiting()], "win-0 Cordon: RollingOut 0/2, 0 failed"),
         (
             "a configuration without a drain",
@@ -286,6 +296,66 @@ fn a_drain_that_takes_too_long_is_a_failure_and_the_node_stays_cordoned_until_it
     ] {
         assert_eq!(summary(&Simulation::new(rules, nodes).plan()), expected, "{case}");
     }
+}
+
+#[test]
+fn a_node_that_something_else_has_changed_is_reported_or_gets_its_configuration_again_within_the_limit() {
+    let changed = || {
+        let mut node = done();
+        node.change();
+        node
+    };
+    let again = || {
+        let mut node = changed();
+        node.assign("new", 1, at(4000));
+        node
+    };
+    let second = RolloutRules { attempt: 2, ..rules() };
+    let reapply = RolloutRules { drift: DriftPolicy::Reapply, ..rules() };
+    // Each node was assigned its configuration at -500.
+    for (case, rules, now, nodes, expected) in [
+        ("reported", rules(), 4000, vec![changed(), done()], "win-0 has changed: Complete"),
+        ("attempt", second, 0, vec![changed(), done()], "win-0 Assign KubeletRestart: RollingOut 1/2, 0 failed"),
+        ("within an hour", reapply, 3099, vec![changed()], "win-0 has changed, next in 1: Complete"),
+        (
+            "after an hour",
+            reapply,
+            3100,
+            vec![changed()],
+            "win-0 Assign KubeletRestart, next in 600: RollingOut 0/1, 0 failed",
+        ),
+        (
+            "one after the other",
+            reapply,
+            4000,
+            vec![changed(), changed()],
+            "win-0 Assign KubeletRestart, next in 600: RollingOut 0/2, 0 failed",
+        ),
+        ("assigned again", reapply, 4000, vec![again()], ", next in 5: RollingOut 0/1, 0 failed"),
+        ("no answer", reapply, 4600, vec![again()], ": Halted 0/1, 1 failed"),
+    ] {
+        let simulation = Simulation { now: at(now), ..Simulation::new(rules, nodes) };
+        let plan = simulation.plan();
+        let changed = plan.changed.iter().map(|name| format!("{name} has changed")).collect::<Vec<_>>().join(", ");
+        let next = plan.next.filter(|_| rules.drift == DriftPolicy::Reapply);
+        let next = next.map_or(String::new(), |next| format!(", next in {}", next.duration_since(at(now)).as_secs()));
+        let (actions, state) = summary(&plan).split_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        assert_eq!(format!("{changed}{actions}{next}: {state}"), expected, "{case}");
+    }
+
+    let mut simulation = Simulation { now: at(4000), ..Simulation::new(reapply, [changed(), changed(), done()]) };
+    assert_eq!(simulation.converge(), RolloutState::Complete);
+    assert!(simulation.nodes.values().all(|node| node.runs("new") && !node.is_changed()));
+}
+
+#[test]
+fn a_rollout_begins_anew_for_a_node_that_gets_its_configuration_again() {
+    let mut again = done();
+    again.change();
+    let simulation = |node| Simulation { now: at(4000), ..Simulation::new(rules(), [node, done()]) };
+    assert_eq!(simulation(again.clone()).plan().begun, None);
+    again.assign("new", 2, at(3990));
+    assert_eq!(simulation(again).plan().begun, Some(at(3990)));
 }
 
 #[test]
@@ -310,7 +380,8 @@ fn the_next_reconcile_is_at_the_next_deadline_or_soon_if_pods_or_heartbeats_are_
 #[test]
 fn a_rollout_begins_with_its_first_node_and_has_no_beginning_once_it_is_complete() {
     let joined = |second| Node { created: at(second), ..Node::new(Agent::Applies(5)) };
-    let cordon = |config: &str, second| Some(Cordon { config: config.into(), attempt: 1, since: at(second) });
+    let cordon =
+        |config: &str, second| Some(Cordon { config: config.into(), attempt: 1, released: false, since: at(second) });
     let assigned = |second| {
         let mut node = waiting();
         node.assign("new", 1, at(second));

@@ -11,6 +11,7 @@ use winpool_api::{
 };
 
 use super::{
+    delivery,
     input::{NodeMessages, ReportInput, names},
     known_issues, kubelet, runtime, windows,
 };
@@ -60,8 +61,10 @@ static NODES: &[(&ConditionType, Nodes)] = &[
 
 fn with_other_configuration<'a>(input: &'a ReportInput, reason: &'a str) -> Vec<&'a str> {
     let failed = input.active.delivery.failures();
+    let changed = delivery::rollout(input).map_or(&[][..], |rollout| &rollout.changed);
     names(&input.nodes(move |member| match reason {
         reason::ROLLOUT_HALTED => failed.iter().any(|failure| failure.node == member.node.name),
+        reason::CHANGED_ON_NODE => changed.contains(&member.node.name),
         reason::DIFFERS => matches!(member.config_state, Some(ConfigState::Differs(_))),
         _ => false,
     }))

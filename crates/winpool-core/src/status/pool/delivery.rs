@@ -1,12 +1,12 @@
 //! How the configurations of a pool get onto its nodes, and `ConfigInEffect` of a pool whose agents apply them.
 
 use winpool_api::{
-    DrainPolicy,
+    DrainPolicy, DriftPolicy,
     conditions::{CONFIG_IN_EFFECT, ComputedCondition},
     names::{annotation, reason},
 };
 
-use super::input::{NodeMessages, ReportInput};
+use super::input::{NodeMessages, ReportInput, about, worst_of};
 use crate::{
     operation::{Action, WriteError},
     pool::{
@@ -116,7 +116,10 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         return Some(CONFIG_IN_EFFECT.because(reason::WRITE_FAILED, message));
     }
     let (reason, progress, message) = match &rollout.state {
-        RolloutState::Complete => return without_agent(input).because(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED),
+        RolloutState::Complete => {
+            let without = without_agent(input).because(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED);
+            return worst_of([changed_on_nodes(input, rollout), without]);
+        }
         RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(input, progress)),
         RolloutState::Paused(progress) => {
             let message = "the rollout is paused. Set spec.delivery.rollout.paused: false to continue";
@@ -139,6 +142,28 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         .filter(|part| !part.is_empty());
     let text = text.collect::<Vec<_>>().join(". ");
     Some(CONFIG_IN_EFFECT.because(reason, text).about(count))
+}
+
+/// The nodes that something else has changed since they got their configuration.
+fn changed_on_nodes(input: &ReportInput, rollout: &RolloutPlan) -> Option<ComputedCondition> {
+    let rules = input.spec.rollout?;
+    about(&CONFIG_IN_EFFECT, reason::CHANGED_ON_NODE, &rollout.changed, |nodes, names| {
+        let remedy = match rules.drift {
+            DriftPolicy::Report => format!(
+                "Restore {}, or set spec.delivery.drift: Reapply, or spec.delivery.rollout.attempt: {} to apply the configuration again",
+                nodes.agree("it", "them"),
+                rules.attempt.saturating_add(1)
+            ),
+            DriftPolicy::Reapply => {
+                "The configuration is applied again at most once in an hour. Find what changes it".to_owned()
+            }
+        };
+        format!(
+            "something else has changed {nodes} since the configuration was applied: {names}. kubectl describe wnc NODE names the \
+             files. {remedy}. {}",
+            input.list()
+        )
+    })
 }
 
 /// The nodes that cannot run the agent.

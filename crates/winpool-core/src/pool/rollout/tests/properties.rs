@@ -1,7 +1,7 @@
 //! Properties of rollouts, for any nodes, agents and changes by others.
 
 use proptest::{prelude::*, sample::select};
-use winpool_api::NodeLimit;
+use winpool_api::{DriftPolicy, NodeLimit};
 
 use super::simulation::{Agent, Node, Simulation, rules};
 use crate::pool::rollout::{RolloutAction, RolloutRules, RolloutState, plan};
@@ -30,8 +30,9 @@ fn any_limit() -> impl Strategy<Value = NodeLimit> {
 prop_compose! {
     fn any_world(agent: fn() -> BoxedStrategy<Agent>)(
         nodes in prop::collection::vec(any_node(agent()), 0..12), limit in any_limit(), max_failures in 1_usize..4,
+        drift in select(vec![DriftPolicy::Report, DriftPolicy::Reapply]),
     ) -> Simulation {
-        Simulation::new(RolloutRules { max_unavailable: limit, max_failures, ..rules() }, nodes)
+        Simulation::new(RolloutRules { max_unavailable: limit, max_failures, drift, ..rules() }, nodes)
     }
 }
 
@@ -44,6 +45,7 @@ enum Event {
     Cordoned(usize),
     Uncordoned(usize),
     Deleted(usize),
+    ChangedOnNode(usize),
     NewConfig(&'static str),
     Attempt,
 }
@@ -56,6 +58,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => (0_usize..12).prop_map(Event::Cordoned),
         2 => (0_usize..12).prop_map(Event::Uncordoned),
         1 => (0_usize..12).prop_map(Event::Deleted),
+        2 => (0_usize..12).prop_map(Event::ChangedOnNode),
         1 => select(vec!["new", "newer", "newest"]).prop_map(Event::NewConfig),
         1 => Just(Event::Attempt),
     ]
@@ -71,6 +74,7 @@ impl Simulation {
             Event::Up(index) => drop(change(index, |node| node.ready = true)),
             Event::Cordoned(index) => drop(change(index, |node| node.cordoned_by_others = node.cordon.is_none())),
             Event::Uncordoned(index) => drop(change(index, |node| node.cordoned_by_others = false)),
+            Event::ChangedOnNode(index) => drop(change(index, Node::change)),
             Event::Deleted(index) => drop(self.nodes.remove(&name(index))),
             Event::NewConfig(digest) => self.nodes.values_mut().for_each(|node| node.desired = digest),
             Event::Attempt => self.rules.attempt += 1,

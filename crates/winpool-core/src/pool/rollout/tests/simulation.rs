@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use winpool_api::{
-    ConfigReference, Disruption, DrainPolicy, NodeConfigPhase, NodeLimit, WindowsNodeConfigSpec,
-    WindowsNodeConfigStatus,
+    ConfigReference, Disruption, DrainPolicy, DriftPolicy, NodeConfigPhase, NodeLimit, WindowsNodeConfigSpec,
+    WindowsNodeConfigStatus, names::reason,
 };
 
 use crate::{
@@ -31,6 +31,7 @@ pub fn rules() -> RolloutRules {
         drain: DrainPolicy::Never,
         attempt: 1,
         paused: false,
+        drift: DriftPolicy::Report,
     }
 }
 
@@ -111,6 +112,17 @@ impl Node {
         self
     }
 
+    /// Something else has changed the node, if its agent has nothing to do.
+    pub fn change(&mut self) {
+        if self.spec.as_ref().is_some_and(|spec| self.runs(&spec.digest) && self.status.is_about(spec)) {
+            self.status.reason = reason::CHANGED_ON_NODE.into();
+        }
+    }
+
+    pub fn is_changed(&self) -> bool {
+        self.status.reason == reason::CHANGED_ON_NODE
+    }
+
     pub fn confirm(&mut self) {
         let spec = self.spec.as_mut().unwrap();
         spec.confirmed = Some(spec.digest.clone());
@@ -126,10 +138,11 @@ impl Node {
             created: Some(self.created),
             ready: self.is_ready(),
             cordoned: match (&self.cordon, self.cordoned_by_others) {
-                (Some(cordon), _) => Cordoned::ByOperator(cordon),
-                (None, true) => Cordoned::ByOthers,
-                (None, false) => Cordoned::No,
+                (Some(cordon), _) if !cordon.released => Cordoned::ByOperator(cordon),
+                (_, true) => Cordoned::ByOthers,
+                (_, false) => Cordoned::No,
             },
+            released: self.cordon.as_ref().filter(|cordon| cordon.released),
             desired: (!self.desired.is_empty()).then_some(Desired {
                 config: self.desired,
                 digest: self.desired,
@@ -137,7 +150,7 @@ impl Node {
                 drain: self.drain,
             }),
             assigned: self.spec.as_ref().map(|spec| Assigned { spec, status: &self.status }),
-            verified: true,
+            verified: !self.is_changed(),
             pods: if self.pods > 0 { PodsToEvict::Some } else { PodsToEvict::None },
         }
     }
@@ -146,19 +159,22 @@ impl Node {
     pub fn apply(&mut self, action: RolloutAction, rules: &RolloutRules, now: Timestamp) {
         match action {
             RolloutAction::Cordon => {
-                self.cordon = Some(Cordon { config: self.desired.into(), attempt: rules.attempt, since: now });
+                self.cordon =
+                    Some(Cordon { config: self.desired.into(), attempt: rules.attempt, since: now, released: false });
             }
             RolloutAction::Evict => self.pods = self.pods.saturating_sub(1),
             RolloutAction::Assign(_) => self.assign(self.desired, rules.attempt, now),
             RolloutAction::Confirm => self.confirm(),
             RolloutAction::Uncordon => self.cordon = None,
+            RolloutAction::Release => self.cordon.as_mut().unwrap().released = true,
         }
     }
 
     /// What the agent does until now.
     pub fn act(&mut self, now: Timestamp) {
         let Some(spec) = self.spec.clone() else { return };
-        if self.status.is_about(&spec) && self.status.phase != NodeConfigPhase::Verifying {
+        let is_repeated = self.is_changed() && !spec.is_confirmed();
+        if self.status.is_about(&spec) && self.status.phase != NodeConfigPhase::Verifying && !is_repeated {
             return;
         }
         let age = now.duration_since(spec.assigned_at()).as_secs();
@@ -207,7 +223,8 @@ impl Node {
     pub fn is_occupied(&self, now: Timestamp) -> bool {
         let confirmed = self.spec.as_ref().is_some_and(WindowsNodeConfigSpec::is_confirmed);
         let changing = self.is_changing(now) && !confirmed;
-        !self.is_ready() || self.cordon.is_some() || self.cordoned_by_others || changing
+        let cordoned = self.cordon.as_ref().is_some_and(|cordon| !cordon.released);
+        !self.is_ready() || cordoned || self.cordoned_by_others || changing
     }
 }
 
