@@ -209,7 +209,8 @@ impl EvidenceLayer<Value> {
     }
 }
 
-/// The parts, by their names in a bundle. The code that reads and writes their types is in this crate alone.
+/// The parts, by their names in a bundle. What reads and writes their types is compiled with its callers, which are not optimized
+/// for speed.
 macro_rules! parts {
     ($($field:ident: $type:ty = $part:ident $name:literal),* $(,)?) => {
         impl Evidence {
@@ -220,6 +221,7 @@ macro_rules! parts {
             }
 
             /// Sets a part. Objects of another structure are omitted.
+            #[inline]
             pub fn set(&mut self, part: EvidencePart, objects: EvidenceLayer<Value>) {
                 match part { $(EvidencePart::$part => self.$field = objects.decoded($name).0,)* }
             }
@@ -228,6 +230,7 @@ macro_rules! parts {
             ///
             /// # Errors
             /// They cannot be written as JSON.
+            #[inline]
             pub fn to_parts(&self) -> serde_json::Result<BTreeMap<&'static str, Value>> {
                 Ok(BTreeMap::from([
                     (AT, serde_json::to_value(&self.at)?),
@@ -240,6 +243,7 @@ macro_rules! parts {
             ///
             /// # Errors
             /// A part is missing or unknown, or has another structure.
+            #[inline]
             pub fn from_parts(mut parts: BTreeMap<String, Value>) -> Result<Self, Problem> {
                 let mut take = |name: &str| {
                     parts.remove(name).ok_or_else(|| Problem::new(name, "is required", "write the bundle again"))
