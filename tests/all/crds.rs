@@ -31,7 +31,12 @@ fn the_files_in_crds_match_the_types() {
 fn the_columns_and_short_names_are_as_designed() {
     let [(_, configs), (_, pools), (_, profiles)] = &crds()[..] else { panic!("three CRDs") };
     for (crd, short, columns, wide) in [
-        (configs, "wnc", vec!["Pool", "Desired", "Applied", "Phase", "Reason", "Age"], vec!["Layout", "Message"]),
+        (
+            configs,
+            "wnc",
+            vec!["Pool", "Desired", "Applied", "Phase", "Reason", "Age"],
+            vec!["Layout", "Agent", "Message"],
+        ),
         (
             pools,
             "wnp",

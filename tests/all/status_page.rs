@@ -83,7 +83,7 @@ fn the_page_of_the_agent_has_every_reason_of_its_status_with_cause_and_cure() {
         .collect();
     assert!(rows.iter().all(|row| row.len() == 4 && row[1..].iter().all(|cell| !cell.is_empty())), "{rows:?}");
     let listed: Vec<_> = rows.iter().map(|row| row[1].trim_matches('`').to_owned()).collect();
-    let mut expected = vec![reason::CHANGED_ON_NODE.to_owned()];
+    let mut expected = vec![reason::CHANGED_ON_NODE.to_owned(), reason::PARTLY_APPLIED.to_owned()];
     expected.extend(RefusalReason::ALL.map(|reason| reason.name().to_owned()));
     expected.extend(RollbackReason::ALL.map(|reason| reason.name().to_owned()));
     assert_eq!(listed, expected);

@@ -70,6 +70,9 @@ pub struct ChangePlan {
     /// How containerd is verified; `None` if it is not restarted.
     #[serde(default)]
     pub runtime: Option<RuntimeCheck>,
+    /// The part of the configuration that the node cannot have, and why.
+    #[serde(default)]
+    pub omitted: Option<String>,
     /// The services to restart, dependencies first: they are started in this order, and stopped in the reverse order.
     pub restarts: Vec<Restart>,
 }

@@ -136,7 +136,7 @@ impl<'a> Cycle<'a> {
     pub fn begin(&mut self, cluster: &dyn Cluster, id: ConfigId, plan: ChangePlan) -> io::Result<()> {
         let mut journal = self.journal.clone();
         if plan.files.is_empty() && plan.services.is_empty() {
-            journal.commit(id, None);
+            journal.commit(CurrentChange::new(id, plan, Vec::new()));
             return self.save(journal);
         }
         let pods = cluster.pods()?.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
@@ -332,7 +332,7 @@ impl<'a> Cycle<'a> {
         }
         if confirmed == Some(change.id.digest.as_str()) {
             let mut journal = self.journal.clone();
-            journal.commit(change.id, change.sandbox.and_then(Result::err));
+            journal.commit(change);
             self.host.set_restore_service(false)?;
             return self.save(journal).map(|()| NextStep::Idle);
         }

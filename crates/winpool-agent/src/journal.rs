@@ -29,6 +29,9 @@ pub struct Journal {
     /// What was not verified of the applied configuration, and why.
     #[serde(default)]
     pub unobserved: Option<String>,
+    /// The part of the applied configuration that the node cannot have, and why.
+    #[serde(default)]
+    pub omitted: Option<String>,
     /// When services were last restarted, by the clock of the node.
     #[serde(default)]
     pub restarted: Option<Timestamp>,
@@ -143,9 +146,9 @@ impl Journal {
     }
 
     /// Ends a change that was verified, but for what was not observed, and confirmed.
-    pub fn commit(&mut self, id: ConfigId, unobserved: Option<String>) {
+    pub fn commit(&mut self, CurrentChange { id, plan, sandbox, .. }: CurrentChange) {
         self.change = None;
-        self.unobserved = unobserved;
+        (self.unobserved, self.omitted) = (sandbox.and_then(Result::err), plan.omitted);
         self.rejected.retain(|rejected| rejected.id.digest != id.digest);
         self.applied = Some(id);
     }
@@ -187,7 +190,7 @@ mod tests {
         {
             assert_eq!(journal.rejection(&requested).is_some(), rejected, "{requested:?}");
         }
-        journal.commit(id("a", 3), None);
+        journal.commit(CurrentChange::new(id("a", 3), ChangePlan::default(), Vec::new()));
         assert_eq!(journal.rejection(&id("a", 1)), None, "a confirmed configuration is no longer rejected");
     }
 

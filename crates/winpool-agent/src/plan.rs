@@ -42,9 +42,10 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     let mut changes = Changes::new(host, services)?;
     let mut runtime = containerd::plan(&mut changes, &layout, &configuration)?;
     kubelet::plan(&mut changes, &layout, &configuration)?;
-    if let Some(layer) = &configuration.kube_proxy {
-        kube_proxy(&mut changes, &layout, layer)?;
-    }
+    let omitted = match &configuration.kube_proxy {
+        Some(layer) => kube_proxy(&mut changes, &layout, layer)?,
+        None => None,
+    };
     set_environment(&mut changes, &layout, &configuration.environment);
     changes.restore_others()?;
     let restarts = restarts::restarts(&changes, &layout)?;
@@ -52,7 +53,7 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     let plan = changes.finish(restarts)?;
     runtime.changes_pulls |= changes_pulls(&plan);
     let kubelet = configuration.kubelet.map(|layer| layer.settings).unwrap_or_default();
-    Ok((layout, ChangePlan { kubelet, runtime: restarts_containerd.then_some(runtime), ..plan }))
+    Ok((layout, ChangePlan { kubelet, runtime: restarts_containerd.then_some(runtime), omitted, ..plan }))
 }
 
 /// Whether containerd pulls images otherwise: through other mirrors, or through another proxy.
@@ -68,20 +69,23 @@ pub fn differing(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<V
     Ok(files.chain(plan.services.into_iter().map(|edit| format!("the service {}", edit.after.name))).collect())
 }
 
-fn kube_proxy(changes: &mut Changes, layout: &Layout, layer: &Layer) -> Result<(), Refusal> {
+/// Configures kube-proxy, or returns why it cannot be configured on this node.
+fn kube_proxy(changes: &mut Changes, layout: &Layout, layer: &Layer) -> Result<Option<String>, Refusal> {
     let installed = layout.kube_proxy.as_ref();
     let Some(path) = installed.and_then(|kube_proxy| kube_proxy.config.as_ref()) else {
-        let wrong = match installed {
+        let why = match installed {
             Some(KubeProxy { service, .. }) => format!("the service {service} has no flag --config"),
             None => "kube-proxy is not a service of this node".to_owned(),
         };
-        return Err(refuse(RefusalReason::NotAllowed, wrong, "Remove spec.kubeProxy from the profile of this pool"));
+        let remedy = "Configure it where it is started, or remove spec.kubeProxy from the profile of this pool";
+        return Ok(Some(format!("kube-proxy.yaml is not applied, because {why}. {remedy}")));
     };
     let minor = installed.and_then(|kube_proxy| layout::minor_of(changes.host, kube_proxy.program.as_ref()?));
     if let Some(minor) = minor {
         check_kube_proxy(minor, layout.kubelet.minor, layer)?;
     }
-    changes.merge(path, Component::KubeProxy, Format::Yaml, &layer.settings)
+    changes.merge(path, Component::KubeProxy, Format::Yaml, &layer.settings)?;
+    Ok(None)
 }
 
 /// Refuses gates with which this kube-proxy does not start, and one that may not run beside the kubelet.

@@ -44,6 +44,7 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) ->
         applied: journal.applied.as_ref().map(reference),
         rejected: journal.rejected.iter().map(rejected).collect(),
         layout: observed.layout.clone(),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         system_uuid: String::new(),
         observed_digest: desired.digest.clone(),
         observed_attempt: desired.attempt,
@@ -61,7 +62,8 @@ pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
 }
 
 /// The fields of the status that are not written without a value.
-const OPTIONAL: [&str; 7] = ["reason", "message", "applied", "layout", "systemUUID", "observedDigest", "restartedAt"];
+const OPTIONAL: [&str; 8] =
+    ["reason", "message", "applied", "layout", "agentVersion", "systemUUID", "observedDigest", "restartedAt"];
 
 fn phase(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> (NodeConfigPhase, &'static str, String) {
     let error = observed.error.clone().unwrap_or_default();
@@ -82,7 +84,11 @@ fn phase(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> (Nod
             (NodeConfigPhase::Applied, reason::CHANGED_ON_NODE, changed_on_node(&observed.changed))
         }
         None if !error.is_empty() => (NodeConfigPhase::Applied, "", error),
-        None => (NodeConfigPhase::Applied, "", journal.unobserved.clone().unwrap_or_default()),
+        None => {
+            let Journal { omitted, unobserved, .. } = journal;
+            let message = omitted.iter().chain(unobserved).map(String::as_str).collect::<Vec<_>>().join(". ");
+            (NodeConfigPhase::Applied, omitted.as_ref().map_or("", |_| reason::PARTLY_APPLIED), message)
+        }
     }
 }
 
@@ -149,6 +155,7 @@ mod tests {
         let since = Timestamp::UNIX_EPOCH;
         let applied = Journal { applied: Some(id("b", 1)), ..Journal::default() };
         let unobserved = Journal { unobserved: Some("a new pod was not observed".into()), ..applied.clone() };
+        let omitted = Journal { omitted: Some("kube-proxy.yaml is not applied".into()), ..unobserved.clone() };
         let rejected =
             Journal { rejected: vec![PastRejection { id: id("b", 1), failure: failure() }], ..Journal::default() };
         for (journal, desired, expected) in [
@@ -164,6 +171,11 @@ mod tests {
             ),
             (change(ChangeStage::Write, true), id("c", 1), "Pending  web-b is rolled back first web-a"),
             (applied.clone(), id("b", 1), "Applied   web-b"),
+            (
+                omitted,
+                id("b", 1),
+                "Applied PartlyApplied kube-proxy.yaml is not applied. a new pod was not observed web-b",
+            ),
             (unobserved, id("b", 1), "Applied  a new pod was not observed web-b"),
             (applied, id("c", 1), "Pending   web-b"),
             (rejected.clone(), id("b", 1), "RolledBack NotHealthy kubelet does not run "),

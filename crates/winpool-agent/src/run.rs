@@ -60,6 +60,7 @@ pub async fn run<H: Host + Send + 'static>(
     options: AgentOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    tracing::info!(node = options.node, version = env!("CARGO_PKG_VERSION"), "agent started");
     let (latest, configs) = watch::channel(None);
     let source = ApiServer { client: client.clone(), options: options.clone(), handle: Handle::current() };
     let worker = spawn_blocking(move || work(&host, &source, configs));

@@ -230,6 +230,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.source.report(&status)?;
+        let WindowsNodeConfigStatus { phase, reason, message, .. } = &status;
+        tracing::info!(config = desired.config, phase = phase.name(), reason, message, "reported");
         self.reported = Some(status);
         Ok(())
     }

@@ -153,6 +153,8 @@ pub mod reason {
     pub const DIFFERS: &str = "Differs";
     /// Also the reason in the status of a WindowsNodeConfig.
     pub const CHANGED_ON_NODE: &str = "ChangedOnNode";
+    /// Also the reason in the status of a WindowsNodeConfig.
+    pub const PARTLY_APPLIED: &str = "PartlyApplied";
     pub const IMAGES_CANNOT_RUN: &str = "ImagesCannotRun";
     pub const UP_TO_DATE: &str = "UpToDate";
     pub const ROTATION_PENDING: &str = "RotationPending";

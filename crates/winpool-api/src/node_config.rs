@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::pattern::{DIGEST, DURATION, OBJECT_NAME};
 use crate::named::named_enum;
@@ -45,6 +46,7 @@ use crate::named::named_enum;
         priority = 1,
         description = "how kubelet and container runtime are installed on the node"
     ),
+    printcolumn(name = "Agent", type_ = "string", json_path = ".status.agentVersion", priority = 1),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
 )]
 #[x_kube(
@@ -72,7 +74,7 @@ pub struct WindowsNodeConfigSpec {
     /// What the change interrupts. None: nothing. KubeletRestart: kubelet or kube-proxy restart. ContainerdRestart: the
     /// container runtime restarts too. Drain: services restart, and the operator has evicted the pods. Example:
     /// KubeletRestart.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_or_default")]
     pub disruption: Disruption,
     /// The attempt. An agent applies a digest that failed on its node again only with a higher attempt. One that is applied, is applied
     /// again if it is not confirmed and something else has changed the node. Example: 1.
@@ -96,6 +98,12 @@ fn first_attempt() -> u32 {
     1
 }
 
+/// Reads a value that a newer version of winpool has written as the default: during an upgrade programs of two versions read the
+/// same object.
+fn known_or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(deserializer: D) -> Result<T, D::Error> {
+    Value::deserialize(deserializer).map(|value| serde_json::from_value(value).unwrap_or_default())
+}
+
 named_enum! {
     /// What a change of the configuration interrupts on a node, from the least.
     #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,10 +122,10 @@ named_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct WindowsNodeConfigStatus {
     /// The phase of observedDigest and observedAttempt.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_or_default")]
     pub phase: NodeConfigPhase,
     /// Why the phase is RolledBack or Refused, such as NotHealthy. With phase Applied: ChangedOnNode, if something else has
-    /// changed the node since.
+    /// changed the node since; PartlyApplied, if the node cannot have a part of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub reason: String,
@@ -138,6 +146,10 @@ pub struct WindowsNodeConfigStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64))]
     pub layout: String,
+    /// The version of the agent. Example: 0.1.0.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub agent_version: String,
     /// The UUID of the machine on which the agent runs, as the kubelet reports it in status.nodeInfo.systemUUID of the Node. The
     /// operator ignores a status whose UUID is that of another machine.
     #[serde(default, rename = "systemUUID", skip_serializing_if = "String::is_empty")]
@@ -217,5 +229,31 @@ impl WindowsNodeConfigStatus {
     /// Whether the status is about the digest and attempt of this spec.
     pub fn is_about(&self, spec: &WindowsNodeConfigSpec) -> bool {
         self.observed_digest == spec.digest && self.observed_attempt == spec.attempt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_of_a_newer_version_is_read() {
+        let object = json!({
+            "apiVersion": "winpool.dev/v1alpha1",
+            "kind": "WindowsNodeConfig",
+            "metadata": {"name": "win-1"},
+            "spec": {
+                "pool": "web", "nodeUID": "u", "config": "web-1", "digest": "d", "disruption": "Reboot", "attempt": 2,
+                "confirmTimeout": "5m", "assignedAt": "2026-06-01T12:00:00Z", "window": "night",
+            },
+            "status": {"phase": "Scheduled", "reason": "Later", "observedDigest": "d", "observedAttempt": 2, "window": {}},
+        });
+        let WindowsNodeConfig { spec, status, .. } = serde_json::from_value(object).unwrap();
+        let status = status.unwrap();
+        assert_eq!((spec.disruption, spec.attempt), (Disruption::None, 2));
+        assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Pending, "Later"));
+        assert!(status.is_about(&spec));
     }
 }

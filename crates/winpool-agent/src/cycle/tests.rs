@@ -42,6 +42,7 @@ fn plan(host: &FakeHost, config: &str) -> ChangePlan {
             Restart { service: "kubelet".into(), program: Some("kubelet.exe".into()), health },
         ],
         kubelet: json!({"maxPods": 42}).as_object().unwrap().clone(),
+        omitted: None,
         runtime: Some(RuntimeCheck { pipe: "pipe".into(), pause_image: None, changes_pulls: false }),
     }
 }

@@ -468,16 +468,17 @@ fn the_environment_is_set_on_all_three_services() {
 }
 
 #[test]
-fn kube_proxy_is_configured_in_the_file_of_its_flag() {
+fn kube_proxy_is_configured_in_the_file_of_its_flag_or_left_as_it_is_while_the_other_files_are_applied() {
     let plan = planned(&layouts::plain(), &[PROXY]);
     let text = "kind: KubeProxyConfiguration\nhealthzBindAddress: 0.0.0.0:10300\nwinkernel:\n  enableDSR: true\n";
     assert_eq!(after(&plan, r"C:\Süd Knoten\proxy.yaml"), text);
     for (node, text) in
         [(layouts::eks(""), "has no flag --config"), (layouts::kubeadm(), "is not a service of this node")]
     {
-        let (reason, message) = refused(&node, &[PROXY]);
-        assert_eq!(reason, RefusalReason::NotAllowed);
-        assert!(message.contains(text), "{message}");
+        let plan = planned(&node, &[PROXY, ARGS]);
+        let omitted = plan.omitted.as_deref().unwrap_or_default();
+        assert!(omitted.starts_with("kube-proxy.yaml is not applied, because ") && omitted.contains(text), "{omitted}");
+        assert!(!plan.services.is_empty(), "the other files are applied");
     }
 }
 

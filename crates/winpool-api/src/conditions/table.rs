@@ -282,6 +282,9 @@ conditions! {
             "something else has changed files or services of nodes since their agents applied the configuration",
             "restore them: `kubectl describe wnc NODE` names the files. Or set `spec.delivery.drift: Reapply`, or raise \
              `spec.delivery.rollout.attempt`, so that the agents apply the configuration again"),
+        row(reason::PARTLY_APPLIED, UNKNOWN,
+            "nodes cannot have a part of the configuration: `spec.kubeProxy` where kube-proxy is no service with `--config`",
+            "configure kube-proxy where it is started, or remove `spec.kubeProxy` from the profile").waits(),
         row(reason::ROLLING_OUT, FALSE,
             "the agents apply the configuration, a few nodes at a time, or wait for nodes that are unavailable for other \
              causes; or Cluster API replaces the machines",

@@ -24,7 +24,7 @@ pub use self::{
     input::{Assigned, Cordoned, Desired, PodsToEvict, RolloutNode, RolloutRules},
     state::{FailureReason, NodeRollout},
 };
-use winpool_api::Disruption;
+use winpool_api::{Disruption, names::reason};
 
 /// How long after a reconcile that waits for pods or heartbeats, which cause no event, the next one follows.
 const POLL_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
@@ -56,6 +56,8 @@ pub struct RolloutPlan {
     pub done: BTreeSet<String>,
     /// Those of them that something else has changed since.
     pub changed: Vec<String>,
+    /// Those of them that cannot have a part of it.
+    pub partly: Vec<String>,
     /// When the first node began to change to a configuration that not all nodes run yet, by the operator's clock.
     pub begun: Option<Timestamp>,
     /// When to plan again without an event.
@@ -133,10 +135,19 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
         begun: starts.begun(&nodes),
         state: state_of(rules, &nodes, halted),
         done: nodes.iter().filter(|entry| entry.state == NodeRollout::Done).map(Entry::name).collect(),
-        changed: nodes.iter().filter(|entry| entry.is_changed()).map(Entry::name).collect(),
+        changed: done_with(&nodes, reason::CHANGED_ON_NODE),
+        partly: done_with(&nodes, reason::PARTLY_APPLIED),
         next: nodes.iter().filter_map(|entry| entry.next(rules, now)).min(),
         actions: nodes.iter().filter_map(|entry| Some((entry.name(), entry.action?))).collect(),
     }
+}
+
+/// The nodes that run their desired configuration, with this reservation of the agent.
+fn done_with(nodes: &[Entry<'_>], reason: &str) -> Vec<String> {
+    let done = nodes.iter().filter(|entry| entry.state == NodeRollout::Done);
+    done.filter(|entry| entry.node.assigned.is_some_and(|assigned| assigned.is_applied_with(reason)))
+        .map(Entry::name)
+        .collect()
 }
 
 /// A node with its state, and what to do with it.
@@ -234,11 +245,6 @@ impl<'a> Entry<'a> {
             NodeRollout::Draining { .. } if !frozen => None,
             _ => (is_cordoned || is_recorded).then_some(RolloutAction::Uncordon),
         }
-    }
-
-    /// Whether something else has changed the node since it got its desired configuration.
-    fn is_changed(&self) -> bool {
-        self.state == NodeRollout::Done && self.node.assigned.is_some_and(|assigned| assigned.has_changed())
     }
 
     /// When it has to be planned again without an event.

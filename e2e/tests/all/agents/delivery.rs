@@ -191,3 +191,20 @@ async fn a_pause_image_that_a_node_cannot_pull_is_refused_and_the_node_keeps_its
     operator.stop().await.unwrap();
     fleet.stop().await;
 }
+
+#[tokio::test]
+async fn a_node_whose_kube_proxy_is_no_service_gets_everything_else_and_is_reported() {
+    let fleet = Fleet::start(1, &[]).await;
+    let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
+    let profile = json!({ "kubelet": { "maxPods": 42 }, "kubeProxy": { "winDSR": true } });
+    fleet.cluster.apply_profile("standard", profile).await.unwrap();
+    fleet.apply_pool(json!({})).await;
+    let found = fleet.cluster.until_condition(POOL, "ConfigInEffect", "Unknown", "PartlyApplied").await.unwrap();
+    assert!(found.message.contains("no service with --config there: win-01"), "{}", found.message);
+    assert!(fleet.machines["win-01"].text(KUBELET_CONFIG).contains("maxPods: 42"));
+    let status = fleet.configs().await.remove("win-01").unwrap().status.unwrap();
+    assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Applied, "PartlyApplied"));
+    assert_eq!(status.agent_version, env!("CARGO_PKG_VERSION"));
+    operator.stop().await.unwrap();
+    fleet.stop().await;
+}

@@ -96,9 +96,13 @@ impl Assigned<'_> {
 
     /// Whether the agent reports that something else has changed the node since the configuration was applied.
     pub fn has_changed(&self) -> bool {
+        self.is_applied_with(reason::CHANGED_ON_NODE)
+    }
+
+    /// Whether the agent reports the configuration as applied, with this reservation.
+    pub fn is_applied_with(&self, reason: &str) -> bool {
         let Self { spec, status } = self;
-        let is_reported = (status.phase, status.reason.as_str()) == (NodeConfigPhase::Applied, reason::CHANGED_ON_NODE);
-        is_reported && status.is_about(spec)
+        status.phase == NodeConfigPhase::Applied && status.reason == reason && status.is_about(spec)
     }
 
     /// When a changed node gets its configuration again; `None` if it does not.

@@ -20,6 +20,7 @@ use crate::{
     pool::{
         Snapshot,
         plan::{ActivePool, Phase, Plan},
+        rollout::RolloutPlan,
     },
     render::reserve::ConfigState,
     workload::{AffectedWorkloads, PoolWorkloads},
@@ -61,10 +62,14 @@ static NODES: &[(&ConditionType, Nodes)] = &[
 
 fn with_other_configuration<'a>(input: &'a ReportInput, reason: &'a str) -> Vec<&'a str> {
     let failed = input.active.delivery.failures();
-    let changed = delivery::rollout(input).map_or(&[][..], |rollout| &rollout.changed);
+    let rollout = delivery::rollout(input);
+    let is_in = move |list: fn(&RolloutPlan) -> &Vec<String>, node: &String| {
+        rollout.is_some_and(|rollout| list(rollout).contains(node))
+    };
     names(&input.nodes(move |member| match reason {
         reason::ROLLOUT_HALTED => failed.iter().any(|failure| failure.node == member.node.name),
-        reason::CHANGED_ON_NODE => changed.contains(&member.node.name),
+        reason::CHANGED_ON_NODE => is_in(|plan| &plan.changed, &member.node.name),
+        reason::PARTLY_APPLIED => is_in(|plan| &plan.partly, &member.node.name),
         reason::DIFFERS => matches!(member.config_state, Some(ConfigState::Differs(_))),
         _ => false,
     }))

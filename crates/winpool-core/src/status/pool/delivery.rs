@@ -118,7 +118,7 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
     let (reason, progress, message) = match &rollout.state {
         RolloutState::Complete => {
             let without = without_agent(input).because(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED);
-            return worst_of([changed_on_nodes(input, rollout), without]);
+            return worst_of([changed_on_nodes(input, rollout), without, partly_applied(input, rollout)]);
         }
         RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(input, progress)),
         RolloutState::Paused(progress) => {
@@ -161,6 +161,17 @@ fn changed_on_nodes(input: &ReportInput, rollout: &RolloutPlan) -> Option<Comput
         format!(
             "something else has changed {nodes} since the configuration was applied: {names}. kubectl describe wnc NODE names the \
              files. {remedy}. {}",
+            input.list()
+        )
+    })
+}
+
+/// The nodes that cannot have a part of their configuration.
+fn partly_applied(input: &ReportInput, rollout: &RolloutPlan) -> Option<ComputedCondition> {
+    about(&CONFIG_IN_EFFECT, reason::PARTLY_APPLIED, &rollout.partly, |nodes, names| {
+        format!(
+            "kube-proxy.yaml is not applied on {nodes}, because kube-proxy is no service with --config there: {names}. Configure it \
+             where it is started, or remove spec.kubeProxy from the profile. {}",
             input.list()
         )
     })
