@@ -248,8 +248,9 @@ impl<'a> Cycle<'a> {
 
     /// Stops dependents first and starts dependencies first, whether or not the service manager does.
     fn restart(&self, change: &CurrentChange) -> Result<(), RollbackCause> {
-        for restart in change.plan.restarts.iter().rev() {
-            self.stop(&restart.service).map_err(failed(RollbackReason::RestartFailed, &restart.service))?;
+        for Restart { service, program, .. } in change.plan.restarts.iter().rev() {
+            let stopped = self.stop(service).and_then(|()| program.iter().try_for_each(|program| self.end(program)));
+            stopped.map_err(failed(RollbackReason::RestartFailed, service))?;
         }
         for restart in &change.plan.restarts {
             self.start(&restart.service).map_err(failed(RollbackReason::RestartFailed, &restart.service))?;
@@ -274,6 +275,19 @@ impl<'a> Cycle<'a> {
             // Wine reports a service that was killed during its start as starting for ever, and starts it again.
             Some(ServiceState::Pending) if self.host.process(service)?.is_none() => Ok(()),
             _ => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not stop, and cannot be killed")),
+        }
+    }
+
+    /// Waits until no process of a program runs, and kills those that do not end in time. RKE2 reports its service as stopped while its
+    /// child processes still end (rancher/rke2 0627888, `pkg/windows/service_windows.go`): a second kubelet could not listen.
+    fn end(&self, program: &str) -> io::Result<()> {
+        let began = self.host.now();
+        loop {
+            let processes = self.host.processes(program)?;
+            if processes.is_empty() || elapsed(began, self.host.now()) >= self.limits.service {
+                return processes.into_iter().try_for_each(|pid| self.host.kill(pid));
+            }
+            self.host.sleep(POLL);
         }
     }
 

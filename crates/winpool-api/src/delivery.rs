@@ -78,7 +78,8 @@ pub struct RolloutSettings {
     #[serde(default = "default_timeout")]
     #[schemars(length(min = 1, max = 32), regex(pattern = ROLLOUT_TIMEOUT.pattern))]
     pub timeout: String,
-    /// Whether pods are evicted from a node before it changes. IfNeeded: if its allocatable resources become less. Always:
+    /// Whether pods are evicted from a node before it changes. IfNeeded: if its allocatable resources become less, or if it is a
+    /// node of RKE2, where kubelet, containerd and kube-proxy restart together. Always:
     /// before every restart of a service. Never: pods keep running, and a kubelet that restarts with less resources may
     /// reject some of them. Example: IfNeeded.
     #[serde(default)]

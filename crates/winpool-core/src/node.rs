@@ -51,6 +51,9 @@ pub struct WindowsNode {
     pub os: Result<OsVersion, ForeignText>,
     /// The version of the kubelet; `Err` as for [`Self::os`].
     pub kubelet: Result<KubeletVersion, ForeignText>,
+    /// Whether the kubelet is that of RKE2, by its version, such as `v1.34.1+rke2r1`. One service starts it with containerd and
+    /// kube-proxy.
+    pub is_rke2: bool,
     /// The container runtime; `Err` as for [`Self::os`].
     pub runtime: Result<ContainerRuntime<ContainerdVersion>, ForeignText>,
     /// `status.capacity`.
@@ -167,6 +170,7 @@ impl From<Node> for WindowsNode {
         let conditions = status.conditions.unwrap_or_default();
         let ready = conditions.iter().find(|condition: &&NodeCondition| condition.type_ == "Ready");
         let spec = node.spec.unwrap_or_default();
+        let is_rke2 = info.kubelet_version.contains("+rke2");
         let kubelet: Result<KubeletVersion, _> = info.kubelet_version.parse().map_err(|_| info.kubelet_version.into());
         let minor = kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
         Self {
@@ -189,6 +193,7 @@ impl From<Node> for WindowsNode {
             runtime: ContainerRuntime::read(&info.container_runtime_version, minor)
                 .ok_or_else(|| info.container_runtime_version.into()),
             kubelet,
+            is_rke2,
             capacity: Resources::read(status.capacity.as_ref()),
             allocatable: Resources::read(status.allocatable.as_ref()),
             taints_writer: writer("f:spec", "f:taints"),

@@ -43,6 +43,15 @@ fn a_node_is_drained_of_the_pods_that_would_be_created_elsewhere() {
 }
 
 #[test]
+fn a_node_of_rke2_is_drained_because_one_service_restarts_everything() {
+    let mut cluster = Cluster::new(1, json!({"drain": "IfNeeded"}));
+    cluster.model.edit(NODE, "win-1", |node| node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.34.1+rke2r1"));
+    cluster.converge();
+    let expected = ["Node win-1: cordon", "WindowsNodeConfig win-1: assign CONFIG (Drain)"];
+    assert_eq!(cluster.take_log()[..2], expected);
+}
+
+#[test]
 fn a_pod_without_a_controller_is_not_evicted_and_the_drain_fails() {
     let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
     cluster.model.put(POD, "bare", pod("win-1", &json!([])));

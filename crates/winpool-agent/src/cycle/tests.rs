@@ -118,6 +118,14 @@ fn outcome(host: &FakeHost) -> Option<&'static str> {
 }
 
 #[test]
+fn a_service_is_started_again_only_when_its_processes_have_ended() {
+    let host = FakeHost::new(OLD, []);
+    host.0.borrow_mut().lingers = true;
+    let journal = run(&host, "new\n", Operator::Confirms);
+    assert_eq!((outcome(&host), journal.rejected), (Some("new"), Vec::new()));
+}
+
+#[test]
 fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
     for (config, operator, expected) in [
         ("new\n", Operator::Confirms, Ok(())),

@@ -74,6 +74,8 @@ pub struct State {
     pub restores: bool,
     /// What a pull of an image ends with.
     pub pull: Result<(), RuntimeError>,
+    /// Whether the process of the kubelet runs on for some seconds when its service has stopped, and a second one cannot start.
+    pub lingers: bool,
     /// The phase of the pod `pod-1`.
     pub pod: PodPhase,
     /// The faults, each before a number of calls.
@@ -127,6 +129,7 @@ impl FakeHost {
             written: BTreeMap::new(),
             restores: false,
             pull: Ok(()),
+            lingers: false,
             pod: PodPhase::Running,
             faults: VecDeque::new(),
             crashed: false,
@@ -269,7 +272,8 @@ impl State {
         let config = self.files.get(CONFIG).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         self.pids += 1;
         let (pid, uptime) = (self.pids, self.uptime);
-        let Some(service) = self.service_mut(name) else { return };
+        let lingers = name == "kubelet" && self.is("lingering");
+        let Some(service) = self.service_mut(name).filter(|_| !lingers) else { return };
         if service.state != ServiceState::Stopped {
             return;
         }
@@ -366,7 +370,7 @@ impl Host for FakeHost {
             true => u32::try_from((state.uptime - service.started).as_secs() / 3).unwrap_or_default(),
             false => 0,
         };
-        let runs = |service: &&Service| service.state != ServiceState::Stopped;
+        let runs = |service: &&Service| service.state != ServiceState::Stopped || state.is("lingering");
         Ok(service.filter(runs).map(|service| service.pid + 1000 * respawned(service)).into_iter().collect())
     }
 
@@ -378,6 +382,10 @@ impl Host for FakeHost {
     fn stop(&self, service: &str) -> io::Result<()> {
         let mut state = self.call()?;
         let ignored = state.is("deaf");
+        if state.lingers && service == "kubelet" {
+            let until = state.uptime + SignedDuration::from_secs(5);
+            state.until.insert("lingering", until);
+        }
         if state.service(service).is_some_and(|service| service.state == ServiceState::Pending) {
             return Err(io::Error::from_raw_os_error(1061));
         }

@@ -202,7 +202,7 @@ impl<'a> Inputs<'a> {
     /// The desired configuration, if its ConfigMap exists with the rendered content.
     fn desired(&self, node: &WindowsNode, assigned: Option<Assigned<'_>>) -> Option<Desired<'a>> {
         let map = self.configs.stored_for(self.snapshot, node)?;
-        let restart = restart(self.changed_files(&map.settings, &map.digest, assigned).as_ref());
+        let restart = restart(node, self.changed_files(&map.settings, &map.digest, assigned).as_ref());
         Some(Desired { config: &map.name, digest: &map.digest, restart, drain: self.drains(node, restart) })
     }
 
@@ -212,7 +212,8 @@ impl<'a> Inputs<'a> {
             && match self.rules.drain {
                 DrainPolicy::Never => false,
                 DrainPolicy::Always => true,
-                DrainPolicy::IfNeeded => self.node_configs.shrinks(node),
+                // The load balancers of Services may be lost with RKE2's kube-proxy (kubernetes/kubernetes#135802).
+                DrainPolicy::IfNeeded => node.is_rke2 || self.node_configs.shrinks(node),
             }
     }
 
@@ -330,11 +331,15 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// What the application of these files restarts: everything, if it is not known which files differ.
-fn restart(changed_files: Option<&BTreeSet<&str>>) -> Disruption {
-    changed_files.map_or(Disruption::ContainerdRestart, |files| {
+/// What the application of these files restarts: everything, if it is not known which files differ, or on a node of RKE2.
+fn restart(node: &WindowsNode, changed_files: Option<&BTreeSet<&str>>) -> Disruption {
+    let disruption = changed_files.map_or(Disruption::ContainerdRestart, |files| {
         files.iter().map(|file| disruption_of(file)).max().unwrap_or_default()
-    })
+    });
+    match disruption {
+        Disruption::KubeletRestart if node.is_rke2 => Disruption::ContainerdRestart,
+        disruption => disruption,
+    }
 }
 
 fn cordoned(node: &WindowsNode) -> Cordoned<'_> {

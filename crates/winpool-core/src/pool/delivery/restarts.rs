@@ -60,7 +60,7 @@ impl Inputs<'_> {
         if changed.as_ref().is_some_and(BTreeSet::is_empty) {
             return None;
         }
-        let restart = restart(changed.as_ref());
+        let restart = restart(node, changed.as_ref());
         Some(PlannedRestart {
             config: name.to_owned(),
             files: changed.map(|files| files.into_iter().map(str::to_owned).collect()),
