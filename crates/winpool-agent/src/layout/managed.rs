@@ -28,12 +28,12 @@ pub(super) fn refuse_managed(host: &dyn Host, services: &[ServiceDefinition]) ->
     let kubelet = find(services, &["kubelet"]);
     if find(services, &[WICD]).is_some() {
         let wrong = format!("the service {WICD} of the Windows Machine Config Operator reverts changes of this node");
-        return Err(elsewhere(wrong, "Configure it with OpenShift, and set spec.delivery.method: None on the pool"));
+        return Err(elsewhere(wrong, None));
     }
     for file in AKS_FILES {
         if read(host, file)?.is_some() {
             let wrong = format!("AKS configures this node: {file} exists");
-            return Err(elsewhere(wrong, "Use the node pool's settings in AKS, and set spec.delivery.method: None"));
+            return Err(elsewhere(wrong, Some("aks-nodepool")));
         }
     }
     let Some((program, flags)) = kubelet.and_then(|kubelet| program_and_flags(&kubelet.command, KUBELET)) else {
@@ -41,19 +41,25 @@ pub(super) fn refuse_managed(host: &dyn Host, services: &[ServiceDefinition]) ->
     };
     if program.to_ascii_lowercase().starts_with(GCE_DIRECTORY) || read(host, GCE_SCRIPT)?.is_some() {
         let wrong = format!("GKE or the scripts of GCE configure this node: {program}");
-        return Err(elsewhere(wrong, "Use the node pool's settings, and set spec.delivery.method: None"));
+        return Err(elsewhere(wrong, Some("gke-nodepool")));
     }
     let labels = flags::value(&flags, "node-labels").unwrap_or_default();
     if labels.split(',').any(|label| label.starts_with(MANAGED_LABEL)) {
         let wrong = format!("the node belongs to a managed node group of EKS: --node-labels={labels}");
-        return Err(elsewhere(
-            wrong,
-            "Use a launch template or a self-managed group, and set spec.delivery.method: None",
-        ));
+        return Err(elsewhere(wrong, Some("eks-nodegroup")));
     }
     Ok(())
 }
 
-fn elsewhere(wrong: String, remedy: &str) -> Refusal {
-    refuse(RefusalReason::ManagedElsewhere, wrong, remedy)
+/// `target` is the option of `winpool render` that prints what the platform takes.
+fn elsewhere(wrong: String, target: Option<&str>) -> Refusal {
+    let none = "Set spec.delivery.method: None on the pool";
+    let remedy = match target {
+        Some(target) => format!(
+            "{none}, and configure the nodes there: winpool render --target {target} prints the settings, and names those that the \
+             platform does not take"
+        ),
+        None => format!("{none}, and configure the nodes there"),
+    };
+    refuse(RefusalReason::ManagedElsewhere, wrong, &remedy)
 }
