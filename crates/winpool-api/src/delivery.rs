@@ -32,10 +32,11 @@ pub struct Delivery {
     #[serde(default)]
     pub rollout: RolloutSettings,
     /// With method Agent: what follows when something else changes files or services of a node whose configuration is applied.
-    /// Report: ConfigInEffect names the node. Reapply: the configuration is applied again, within the limits of rollout, at most once
+    /// Report (default): ConfigInEffect names the node. Reapply: the configuration is applied again, within the limits of rollout, at most once
     /// in an hour on each node. Example: Reapply.
-    #[serde(default)]
-    pub drift: DriftPolicy,
+    // Without a default in the schema, so that stored pools stay as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftPolicy>,
     /// With method ClusterAPI: the machines, and what their templates contain.
     #[serde(default, rename = "clusterAPI", skip_serializing_if = "Option::is_none")]
     pub cluster_api: Option<ClusterApi>,
@@ -241,7 +242,6 @@ mod tests {
             json!(delivery),
             json!({
                 "method": "Agent",
-                "drift": "Report",
                 "rollout": {
                     "maxUnavailable": 1, "maxFailures": 1, "timeout": "10m", "drain": "IfNeeded", "attempt": 1, "paused": false,
                 },

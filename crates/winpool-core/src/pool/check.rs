@@ -256,7 +256,7 @@ fn other_systems(selector: &LabelSelector) -> Vec<Problem> {
 /// The rules of the rollout; `None` without agents.
 fn rollout(delivery: &Delivery, problems: &mut Vec<Problem>) -> Option<RolloutRules> {
     let settings = &delivery.rollout;
-    if delivery.drift == DriftPolicy::Reapply && delivery.method != DeliveryMethod::Agent {
+    if delivery.drift == Some(DriftPolicy::Reapply) && delivery.method != DeliveryMethod::Agent {
         let remedy = "write method: Agent, or remove drift";
         problems.push(Problem::new("spec.delivery.drift", "Reapply needs agents", remedy));
     }
@@ -276,7 +276,7 @@ fn rollout(delivery: &Delivery, problems: &mut Vec<Problem>) -> Option<RolloutRu
         drain: settings.drain,
         attempt: settings.attempt,
         paused: settings.paused,
-        drift: delivery.drift,
+        drift: delivery.drift.unwrap_or_default(),
     })
 }
 
