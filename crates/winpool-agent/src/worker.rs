@@ -1,6 +1,6 @@
 //! The work of the agent: reconciles the node with the desired configuration. It blocks, and runs in a thread of its own.
 
-use std::{collections::BTreeMap, io, time::Duration};
+use std::{collections::BTreeMap, io, mem, time::Duration};
 
 use jiff::Timestamp;
 use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
@@ -47,6 +47,8 @@ pub struct Worker<'a> {
     refused: Option<(ConfigId, Timestamp)>,
     /// The configuration that the node was last compared with, and when.
     compared: Option<(ConfigId, Timestamp)>,
+    /// Whether that comparison succeeded.
+    is_compared: bool,
     /// The status that was written last.
     reported: Option<WindowsNodeConfigStatus>,
 }
@@ -72,6 +74,7 @@ impl<'a> Worker<'a> {
             observed: ObservedNode::default(),
             refused: None,
             compared: None,
+            is_compared: false,
             reported: None,
         })
     }
@@ -118,8 +121,9 @@ impl<'a> Worker<'a> {
     /// something else has changed is applied again once the operator has assigned it again, which removes its confirmation.
     fn prepare(&mut self, desired: &ConfigId, is_confirmed: bool) -> io::Result<NextStep> {
         if self.cycle.journal().has_applied(desired) {
-            self.compare(desired);
-            if is_confirmed || self.observed.changed.is_empty() {
+            let is_compared = self.compare(desired);
+            // Only a node that was compared with success is unchanged.
+            if is_confirmed || (is_compared && self.observed.changed.is_empty()) {
                 (self.observed.refusal, self.observed.preflight) = (None, false);
                 return Ok(NextStep::Idle);
             }
@@ -129,8 +133,9 @@ impl<'a> Worker<'a> {
             return Ok(NextStep::Idle);
         }
         if !self.refused.as_ref().is_some_and(|(refused, _)| refused == desired) {
-            self.observed = ObservedNode { preflight: true, ..ObservedNode::default() };
-            (self.refused, self.compared) = (None, None);
+            let changed = mem::take(&mut self.observed.changed);
+            self.observed = ObservedNode { preflight: true, changed, ..ObservedNode::default() };
+            self.refused = None;
             self.report(desired)?;
         }
         let Some(data) = self.source.config(&desired.config)? else {
@@ -148,7 +153,8 @@ impl<'a> Worker<'a> {
             }
             Err(refusal) => {
                 let next = if self.recheck_after(refusal.reason).is_zero() { NextStep::Wait } else { NextStep::Idle };
-                self.observed = ObservedNode { refusal: Some(refusal), ..ObservedNode::default() };
+                let changed = mem::take(&mut self.observed.changed);
+                self.observed = ObservedNode { refusal: Some(refusal), changed, ..ObservedNode::default() };
                 self.refused = Some((desired.clone(), self.host.now()));
                 Ok(next)
             }
@@ -177,24 +183,28 @@ impl<'a> Worker<'a> {
         checked.is_some_and(|(checked, at)| checked == desired && recent(at))
     }
 
-    /// Compares the node with the applied configuration: something else may have changed it.
-    fn compare(&mut self, applied: &ConfigId) {
-        if self.is_recent(self.compared.as_ref(), applied, self.check_interval) {
-            return;
+    /// Compares the node with the applied configuration: something else may have changed it. Returns whether the last comparison
+    /// succeeded.
+    fn compare(&mut self, applied: &ConfigId) -> bool {
+        if !self.is_recent(self.compared.as_ref(), applied, self.check_interval) {
+            self.compared = Some((applied.clone(), self.host.now()));
+            self.is_compared = self.differing(applied).map(|changed| self.observed.changed = changed).is_some();
         }
-        self.compared = Some((applied.clone(), self.host.now()));
+        self.is_compared
+    }
+
+    /// The files and services that differ from a configuration; `None` if that is not known.
+    fn differing(&self, applied: &ConfigId) -> Option<Vec<String>> {
         let data = match self.source.config(&applied.config) {
-            Ok(data) => data.filter(|data| pool::digest(data) == applied.digest),
+            Ok(data) => data.filter(|data| pool::digest(data) == applied.digest)?,
             Err(error) => {
                 tracing::warn!(%error, "ConfigMap not read, the node is compared later");
-                None
+                return None;
             }
         };
-        match data.map(|data| plan::differing(self.host, &data)) {
-            Some(Ok(changed)) => self.observed.changed = changed,
-            Some(Err(refusal)) => tracing::warn!(reason = refusal.message, "the node is compared later"),
-            None => {}
-        }
+        plan::differing(self.host, &data)
+            .inspect_err(|refusal| tracing::warn!(reason = refusal.message, "the node is compared later"))
+            .ok()
     }
 
     /// How long to wait before the next call of [`Self::reconcile`], unless the spec changes.
@@ -286,11 +296,8 @@ mod tests {
         BTreeMap::from([("kubelet.yaml".to_owned(), format!("maxPods: {max_pods}\n"))])
     }
 
-    #[test]
-    fn a_refusal_stays_in_the_status_until_the_configuration_has_the_digest_of_the_spec() {
-        let (host, source) = (FakeHost::new("", []), FakeSource::default());
-        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
-        let spec = WindowsNodeConfigSpec {
+    fn spec() -> WindowsNodeConfigSpec {
+        WindowsNodeConfigSpec {
             pool: "web".into(),
             node_uid: "u".into(),
             config: "web-1".into(),
@@ -300,7 +307,14 @@ mod tests {
             confirmed: None,
             confirm_timeout: "5m".into(),
             assigned_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
-        };
+        }
+    }
+
+    #[test]
+    fn a_refusal_stays_in_the_status_until_the_configuration_has_the_digest_of_the_spec() {
+        let (host, source) = (FakeHost::new("", []), FakeSource::default());
+        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        let spec = spec();
         source.data.replace(files(99));
         for _ in 0..3 {
             assert_eq!(worker.reconcile(Some(&spec)), NextStep::Wait, "it is checked again soon");
@@ -316,5 +330,26 @@ mod tests {
         }
         assert_eq!(*source.reported.borrow(), [checked, refused("DigestDiffers"), refused("UnknownLayout")]);
         assert_eq!(worker.journal(), &Journal::default());
+    }
+
+    #[test]
+    fn an_applied_configuration_that_is_assigned_again_is_applied_only_on_a_node_that_was_compared() {
+        // The simulated host has no kubelet that the agent can configure, so that it cannot be compared either.
+        let (host, source) = (FakeHost::new("", []), FakeSource::default());
+        let unconfirmed = spec();
+        let applied = Journal { applied: Some(config_id(&unconfirmed)), ..Journal::default() };
+        applied.save(&host).unwrap();
+        source.data.replace(files(42));
+        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        for _ in 0..3 {
+            assert_eq!(worker.reconcile(Some(&unconfirmed)), NextStep::Idle);
+        }
+        let refused = (NodeConfigPhase::Refused, "UnknownLayout".to_owned());
+        assert_eq!(*source.reported.borrow(), [(NodeConfigPhase::Preflight, String::new()), refused]);
+
+        let confirmed = WindowsNodeConfigSpec { confirmed: Some(unconfirmed.digest.clone()), ..unconfirmed };
+        worker.reconcile(Some(&confirmed));
+        assert_eq!(source.reported.borrow().last(), Some(&(NodeConfigPhase::Applied, String::new())));
+        assert_eq!(worker.journal(), &applied);
     }
 }

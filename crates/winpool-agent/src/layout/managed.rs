@@ -46,7 +46,8 @@ pub(super) fn refuse_managed(host: &dyn Host, services: &[ServiceDefinition]) ->
     let labels = flags::value(&flags, "node-labels").unwrap_or_default();
     if labels.split(',').any(|label| label.starts_with(MANAGED_LABEL)) {
         let wrong = format!("the node belongs to a managed node group of EKS: --node-labels={labels}");
-        return Err(elsewhere(wrong, Some("eks-nodegroup")));
+        let remedy = "Use a launch template or a self-managed group, and set spec.delivery.method: None on the pool";
+        return Err(refuse(RefusalReason::ManagedElsewhere, wrong, remedy));
     }
     Ok(())
 }

@@ -227,8 +227,9 @@ impl<'a> Inputs<'a> {
         let assigned = assigned?;
         let applied = assigned.status.applied.as_ref()?;
         if applied.digest == digest {
-            // The agent knows which files something else has changed.
-            return assigned.reapplied_from(self.rules).is_none().then(BTreeSet::new);
+            // Only the agent knows which files something else has changed, or a rollback has left.
+            let is_applied = assigned.status.phase == NodeConfigPhase::Applied || assigned.spec.digest != digest;
+            return (is_applied && assigned.reapplied_from(self.rules).is_none()).then(BTreeSet::new);
         }
         let before = self.snapshot.config_maps.get(&applied.config).filter(|map| map.digest == applied.digest)?;
         Some(differing_files(&before.settings, files))

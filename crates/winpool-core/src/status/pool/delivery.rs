@@ -118,7 +118,7 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
     let (reason, progress, message) = match &rollout.state {
         RolloutState::Complete => {
             let without = without_agent(input).because(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED);
-            return worst_of([changed_on_nodes(input, rollout), without, partly_applied(input, rollout)]);
+            return worst_of([changed_on_nodes(input, rollout), without]);
         }
         RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(input, progress)),
         RolloutState::Paused(progress) => {
@@ -167,8 +167,8 @@ fn changed_on_nodes(input: &ReportInput, rollout: &RolloutPlan) -> Option<Comput
 }
 
 /// The nodes that cannot have a part of their configuration.
-fn partly_applied(input: &ReportInput, rollout: &RolloutPlan) -> Option<ComputedCondition> {
-    about(&CONFIG_IN_EFFECT, reason::PARTLY_APPLIED, &rollout.partly, |nodes, names| {
+pub fn partly_applied(input: &ReportInput) -> Option<ComputedCondition> {
+    about(&CONFIG_IN_EFFECT, reason::PARTLY_APPLIED, &rollout(input)?.partly, |nodes, names| {
         format!(
             "kube-proxy.yaml is not applied on {nodes}, because kube-proxy is no service with --config there: {names}. Configure it \
              where it is started, or remove spec.kubeProxy from the profile. {}",

@@ -114,7 +114,8 @@ pub fn config_in_effect(input: &ReportInput, machines: Option<&ComputedCondition
         )
     });
     let problem = worst_of([differ, changed]);
-    Some(problem.or(waiting).or(unknown).unwrap_or_else(|| in_effect(input)))
+    let reservation = problem.or(waiting).or(unknown).or_else(|| delivery::partly_applied(input));
+    Some(reservation.unwrap_or_else(|| in_effect(input)))
 }
 
 fn in_effect(input: &ReportInput) -> ComputedCondition {
