@@ -152,8 +152,13 @@ impl WindowsNode {
 
     /// Whether the nodes are equal except for labels and field managers.
     pub fn differs_in_labels_at_most(&self, other: &Self) -> bool {
-        let Self { labels, labels_writer, taints_writer, .. } = other.clone();
-        Self { labels, labels_writer, taints_writer, ..self.clone() } == *other
+        let with_others = Self {
+            labels: other.labels.clone(),
+            labels_writer: other.labels_writer.clone(),
+            taints_writer: other.taints_writer.clone(),
+            ..self.clone()
+        };
+        with_others == *other
     }
 }
 
