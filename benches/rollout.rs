@@ -89,6 +89,7 @@ impl Pool {
                 created: None,
                 ready: true,
                 cordoned: Cordoned::No,
+                released: None,
                 desired: Some(Desired {
                     config: "web-1",
                     digest: "1",
@@ -116,7 +117,11 @@ impl Pool {
                     node.status.applied =
                         Some(ConfigReference { config: spec.config.clone(), digest: spec.digest.clone() });
                 }
-                RolloutAction::Cordon | RolloutAction::Evict | RolloutAction::Uncordon => {}
+                RolloutAction::Cordon
+                | RolloutAction::Evict
+                | RolloutAction::Uncordon
+                | RolloutAction::Release
+                | RolloutAction::RecordAttempt => {}
             }
         }
     }

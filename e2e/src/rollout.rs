@@ -248,7 +248,10 @@ impl State {
             steps.extend(self.assigned.as_ref().map(|_| Step::Deleted));
             return steps;
         };
-        let is_new = after.assigned != self.assigned;
+        let digest_of = |state: &Self| state.assigned.as_ref().map(|(digest, ..)| digest.clone());
+        // A confirmed configuration stays that with another attempt.
+        let is_kept = self.confirmed && after.confirmed && digest_of(self) == digest_of(after);
+        let is_new = after.assigned != self.assigned && !is_kept;
         if is_new {
             steps.push(Step::Assigned { digest: digest.clone(), attempt: *attempt });
         }

@@ -58,8 +58,9 @@ impl Cluster {
     fn reconcile(&mut self, pool: &str) -> WindowsNodePoolStatus {
         let operations = plan(&self.model.snapshot(), pool).unwrap().steps.into_iter().flatten();
         let of_agents = |write: &Write| {
-            use Action::{ApplyNodeConfig, CordonNode, DeleteNodeConfig, EvictPod, UncordonNode};
-            [ApplyNodeConfig, DeleteNodeConfig, CordonNode, UncordonNode, EvictPod].contains(&write.action)
+            use Action::{ApplyNodeConfig, CordonNode, DeleteNodeConfig, EvictPod, RemoveDrainRecord, UncordonNode};
+            [ApplyNodeConfig, DeleteNodeConfig, CordonNode, UncordonNode, RemoveDrainRecord, EvictPod]
+                .contains(&write.action)
         };
         self.log.extend(operations.filter(of_agents).filter_map(|operation| operation.summary()));
         self.model.reconcile_until(pool, usize::MAX, |_| {}).unwrap().1.status
@@ -126,6 +127,10 @@ impl Cluster {
             }
         }
         panic!("the rollout does not end: {:?}", self.log)
+    }
+
+    fn set_attempt(&mut self, attempt: u32) {
+        self.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["attempt"] = json!(attempt));
     }
 
     fn set_profile(&mut self, spec: Value) {
@@ -440,7 +445,7 @@ fn a_node_that_moves_to_another_pool_with_the_same_configuration_changes_only_it
     let digest = cluster.node_config("win-1")["spec"]["digest"].as_str().unwrap().to_owned();
     assert_eq!(
         cluster.take_log(),
-        [format!("WindowsNodeConfig win-1: confirm batch-{}", &digest[..10])].map(|line| cluster
+        [format!("WindowsNodeConfig win-1: take over batch-{} from pool web", &digest[..10])].map(|line| cluster
             .model
             .names(CONFIG)
             .iter()
@@ -591,7 +596,7 @@ fn no_change_of_a_node_begins_while_a_confirmation_could_not_be_written() {
     let mut unwritten = Unwritten::default();
     let permitted = |unwritten: &Unwritten| {
         [("win-2", &assign), ("win-2", &confirm), ("win-1", &confirm)]
-            .map(|(node, spec)| Write::apply_node_config(node, None, spec))
+            .map(|(node, spec)| Write::apply_node_config(node, None, spec, String::new()))
             .map(|write| !write.is_blocked(unwritten) && write.waits_for(unwritten).is_none())
     };
     assert_eq!(permitted(&unwritten), [true, true, true]);

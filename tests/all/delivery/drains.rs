@@ -44,11 +44,35 @@ fn a_node_is_drained_of_the_pods_that_would_be_created_elsewhere() {
 
 #[test]
 fn a_node_of_rke2_is_drained_because_one_service_restarts_everything() {
-    let mut cluster = Cluster::new(1, json!({"drain": "IfNeeded"}));
-    cluster.model.edit(NODE, "win-1", |node| node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.34.1+rke2r1"));
+    for (drain, expected) in [
+        ("IfNeeded", ["Node win-1: cordon", "WindowsNodeConfig win-1: assign CONFIG (Drain)"]),
+        (
+            "Never",
+            ["WindowsNodeConfig win-1: assign CONFIG (ContainerdRestart)", "WindowsNodeConfig win-1: confirm CONFIG"],
+        ),
+    ] {
+        let mut cluster = Cluster::new(1, json!({"drain": drain}));
+        cluster
+            .model
+            .edit(NODE, "win-1", |node| node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.34.1+rke2r1"));
+        cluster.converge();
+        assert_eq!(cluster.take_log()[..2], expected, "{drain}");
+    }
+}
+
+#[test]
+fn a_node_is_drained_each_time_before_its_configuration_is_applied_again() {
+    let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
     cluster.converge();
-    let expected = ["Node win-1: cordon", "WindowsNodeConfig win-1: assign CONFIG (Drain)"];
-    assert_eq!(cluster.take_log()[..2], expected);
+    cluster.take_log();
+    cluster.model.edit(NODE_CONFIG, "win-1", |config| config["status"]["reason"] = json!("ChangedOnNode"));
+    cluster.agents = |_| Agent::RollsBack;
+    for attempt in [2, 3] {
+        cluster.set_attempt(attempt);
+        cluster.converge();
+        let assigned = format!("WindowsNodeConfig win-1: assign CONFIG (Drain), attempt {attempt}");
+        assert_eq!(cluster.take_log(), ["Node win-1: cordon", &assigned, "Node win-1: uncordon"]);
+    }
 }
 
 #[test]
@@ -69,9 +93,26 @@ fn a_pod_without_a_controller_is_not_evicted_and_the_drain_fails() {
     cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));
     assert_eq!(config_in_effect(&cluster.converge()).1, "RolloutHalted");
     cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(false));
-    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["attempt"] = json!(2));
+    cluster.set_attempt(2);
     cluster.converge();
     assert_eq!(cluster.take_log(), ["Node win-1: cordon"]);
+}
+
+#[test]
+fn the_record_of_a_drain_is_removed_and_the_cordon_of_others_stays() {
+    let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
+    cluster.model.put(POD, "bare", pod("win-1", &json!([])));
+    cluster.converge();
+    cluster.model.now += SignedDuration::from_mins(10);
+    cluster.converge();
+    cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));
+    cluster.take_log();
+    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
+    cluster.converge();
+    assert_eq!(cluster.take_log(), ["Node win-1: remove the record of a drain that took too long"]);
+    let node = cluster.model.get(NODE, "win-1").unwrap();
+    assert_eq!(node["spec"]["unschedulable"], true);
+    assert!(node["metadata"]["annotations"].get("winpool.dev/cordoned").is_none());
 }
 
 #[test]

@@ -88,6 +88,36 @@ fn a_node_gets_an_event_when_its_configuration_is_confirmed_or_has_failed() {
 }
 
 #[test]
+fn what_agents_report_of_an_applied_configuration_is_named_beside_what_is_worse() {
+    let reported = |cluster: &mut Cluster, reason: &str| {
+        cluster.model.edit(NODE_CONFIG, "win-1", |config| config["status"]["reason"] = json!(reason));
+    };
+    let mut cluster = Cluster::new(2, never_drain());
+    cluster.converge();
+    reported(&mut cluster, "PartlyApplied");
+    assert_eq!(config_in_effect(&cluster.converge()).1, "PartlyApplied");
+    let changed = "something else has changed 1 node since the configuration was applied: win-1. kubectl describe wnc NODE names \
+                   the files. Restore it, or set spec.delivery.drift: Reapply, or spec.delivery.rollout.attempt: 2 to apply the \
+                   configuration again";
+    reported(&mut cluster, "ChangedOnNode");
+    let (_, reason, message) = config_in_effect(&cluster.converge());
+    assert_eq!((reason.as_str(), message), ("ChangedOnNode", format!("{changed}. {LIST}")));
+
+    // A node joins.
+    cluster.agents = |name| if name == "win-3" { Agent::Silent } else { Agent::Applies };
+    cluster.model.put(NODE, "win-3", web_node());
+    let (_, reason, message) = config_in_effect(&cluster.converge());
+    let progress = "2 of 3 nodes run their configuration, in progress: win-3";
+    assert_eq!((reason.as_str(), message), ("RollingOut", format!("{progress}. {changed}. {LIST}")));
+    cluster.model.delete(NODE, "win-3");
+
+    reported(&mut cluster, "PartlyApplied");
+    cluster.converge();
+    cluster.model.edit(NODE, "win-1", |node| node["status"]["allocatable"]["pods"] = json!("99"));
+    assert_eq!(config_in_effect(&cluster.converge()).1, "Differs");
+}
+
+#[test]
 fn nothing_is_assigned_to_nodes_that_cannot_run_the_agent_and_the_pool_names_them() {
     let mut cluster = Cluster::new(3, never_drain());
     cluster.model.put(NODE, "win-1", node(20348, "containerd://1.6.20", &json!({"agentpool": "web"}), &json!([])));

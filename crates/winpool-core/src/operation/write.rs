@@ -83,6 +83,8 @@ named_enum! {
         CordonNode = "cordon-node",
         /// Removes the operator's cordon from a node.
         UncordonNode = "uncordon-node",
+        /// Removes from a node the record that it could not be drained.
+        RemoveDrainRecord = "remove-drain-record",
         /// Evicts a pod from a node that the operator has cordoned.
         EvictPod = "evict-pod",
         /// Creates a template of machines, or the Secret that it refers to.
@@ -213,13 +215,7 @@ impl Write {
     }
 
     /// Applies the spec of the WindowsNodeConfig of a node to its observed version; `None` creates it.
-    pub fn apply_node_config(node: &str, version: Option<&str>, spec: &WindowsNodeConfigSpec) -> Self {
-        let WindowsNodeConfigSpec { config, disruption, attempt, .. } = spec;
-        let change = match (&spec.confirmed, attempt) {
-            (Some(_), _) => format!("confirm {config}"),
-            (None, 1) => format!("assign {config} ({})", disruption.name()),
-            (None, attempt) => format!("assign {config} ({}), attempt {attempt}", disruption.name()),
-        };
+    pub fn apply_node_config(node: &str, version: Option<&str>, spec: &WindowsNodeConfigSpec, change: String) -> Self {
         let object = WriteTarget::new(Kind::NODE_CONFIG, node);
         let body = json!({
             "apiVersion": object.kind.api_version(), "kind": object.kind.name, "metadata": {"name": node}, "spec": spec,
@@ -242,9 +238,14 @@ impl Write {
         Self { change: Some("uncordon".to_owned()), ..cordon_patch(Action::UncordonNode, node, Some(&released)) }
     }
 
-    /// Removes the operator's cordon from a node.
+    /// Removes the operator's cordon from a node, or the record of a released one.
     pub fn uncordon_node(node: &WindowsNode) -> Self {
-        Self { change: Some("uncordon".to_owned()), ..cordon_patch(Action::UncordonNode, node, None) }
+        let is_released = node.cordon.as_ref().is_some_and(|cordon| cordon.released);
+        let (action, change) = match is_released {
+            true => (Action::RemoveDrainRecord, "remove the record of a drain that took too long"),
+            false => (Action::UncordonNode, "uncordon"),
+        };
+        Self { change: Some(change.to_owned()), ..cordon_patch(action, node, None) }
     }
 
     /// Evicts a pod. The version of the Eviction is that of the server: policy/v1, or policy/v1beta1 before Kubernetes 1.22.

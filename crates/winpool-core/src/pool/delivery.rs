@@ -288,22 +288,33 @@ impl<'a> Inputs<'a> {
         let current =
             self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|config| config.spec.as_ref());
         let version = self.config(node).map(|config| config.resource_version.as_str());
-        let apply = |spec: &WindowsNodeConfigSpec| Write::apply_node_config(&node.name, version, spec);
+        let apply = |change, spec| vec![Write::apply_node_config(&node.name, version, spec, change)];
+        // An earlier assignment, which stays what it is for the agent.
+        let keep =
+            |spec: &WindowsNodeConfigSpec| WindowsNodeConfigSpec { pool: self.pool.name.clone(), ..spec.clone() };
         match (action, desired, current) {
-            (Some(RolloutAction::Assign(disruption)), Some(map), _) => vec![apply(&WindowsNodeConfigSpec {
-                pool: self.pool.name.clone(),
-                node_uid: node.uid.clone(),
-                config: map.name.clone(),
-                digest: map.digest.clone(),
-                disruption,
-                attempt: rules.attempt,
-                confirmed: None,
-                confirm_timeout: confirm_timeout(rules.timeout),
-                assigned_at: Time(now),
-            })],
+            (Some(RolloutAction::Assign(disruption)), Some(map), _) => {
+                let spec = WindowsNodeConfigSpec {
+                    pool: self.pool.name.clone(),
+                    node_uid: node.uid.clone(),
+                    config: map.name.clone(),
+                    digest: map.digest.clone(),
+                    disruption,
+                    attempt: rules.attempt,
+                    confirmed: None,
+                    confirm_timeout: confirm_timeout(rules.timeout),
+                    assigned_at: Time(now),
+                };
+                apply(assignment(&spec), &spec)
+            }
             (Some(RolloutAction::Confirm), _, Some(spec)) => {
                 let confirmed = Some(spec.digest.clone());
-                vec![apply(&WindowsNodeConfigSpec { pool: self.pool.name.clone(), confirmed, ..spec.clone() })]
+                apply(format!("confirm {}", spec.config), &WindowsNodeConfigSpec { confirmed, ..keep(spec) })
+            }
+            (Some(RolloutAction::RecordAttempt), _, Some(spec)) => {
+                let attempt = rules.attempt;
+                let change = format!("record attempt {attempt} of {}", spec.config);
+                apply(change, &WindowsNodeConfigSpec { attempt, ..keep(spec) })
             }
             (Some(RolloutAction::Cordon), Some(map), _) if may_patch => {
                 let cordon = Cordon { config: map.name.clone(), attempt: rules.attempt, since: now, released: false };
@@ -325,11 +336,18 @@ impl<'a> Inputs<'a> {
             (None, desired, Some(spec)) if spec.pool != self.pool.name => {
                 let same = desired.filter(|map| map.digest == spec.digest);
                 let config = same.map_or_else(|| spec.config.clone(), |map| map.name.clone());
-                vec![apply(&WindowsNodeConfigSpec { pool: self.pool.name.clone(), config, ..spec.clone() })]
+                let change = format!("take over {config} from pool {}", spec.pool);
+                apply(change, &WindowsNodeConfigSpec { config, ..keep(spec) })
             }
             _ => Vec::new(),
         }
     }
+}
+
+/// What an assignment changes, such as `assign web-3f9a1c (KubeletRestart), attempt 2`.
+fn assignment(WindowsNodeConfigSpec { config, disruption, attempt, .. }: &WindowsNodeConfigSpec) -> String {
+    let repeated = if *attempt == 1 { String::new() } else { format!(", attempt {attempt}") };
+    format!("assign {config} ({}){repeated}", disruption.name())
 }
 
 /// What the application of these files restarts: everything, if it is not known which files differ, or on a node of RKE2.

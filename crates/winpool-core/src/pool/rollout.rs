@@ -44,6 +44,8 @@ pub enum RolloutAction {
     Uncordon,
     /// Remove the operator's cordon, and record that the node could not be drained.
     Release,
+    /// Record at a node that needs nothing that this attempt has seen it: a change on the node that comes later is none of it.
+    RecordAttempt,
 }
 
 /// What to do now, and the state of the rollout.
@@ -129,7 +131,7 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
         begin(rules, &mut nodes, now);
     }
     for entry in &mut nodes {
-        entry.action = entry.action.or_else(|| entry.removal_of_cordon(frozen));
+        entry.action = entry.action.or_else(|| entry.removal_of_cordon(frozen)).or_else(|| entry.record(rules));
     }
     RolloutPlan {
         begun: starts.begun(&nodes),
@@ -247,6 +249,12 @@ impl<'a> Entry<'a> {
         }
     }
 
+    fn record(&self, rules: &RolloutRules) -> Option<RolloutAction> {
+        let is_unseen = self.state == NodeRollout::Done
+            && self.node.assigned.is_some_and(|assigned| assigned.spec.attempt < rules.attempt);
+        is_unseen.then_some(RolloutAction::RecordAttempt)
+    }
+
     /// When it has to be planned again without an event.
     fn next(&self, rules: &RolloutRules, now: Timestamp) -> Option<Timestamp> {
         let deadline = match self.state {
@@ -283,10 +291,8 @@ impl<'a> Starts<'a> {
         let unfinished = nodes.iter().filter(|entry| entry.state != NodeRollout::Done);
         let begun = unfinished.filter_map(|entry| {
             let desired = entry.node.desired?;
-            let cordoned = match entry.node.cordoned {
-                Cordoned::ByOperator(cordon) if cordon.config == desired.config => Some(cordon.since),
-                _ => None,
-            };
+            let cordon = entry.node.last_cordon().filter(|cordon| cordon.config == desired.config);
+            let cordoned = cordon.map(|cordon| cordon.since);
             let assigned = entry.node.assigned.filter(|assigned| assigned.spec.digest == desired.digest);
             let begun = match assigned.filter(Assigned::is_repeated) {
                 Some(Assigned { spec, .. }) => (!spec.is_confirmed()).then(|| spec.assigned_at()),

@@ -45,6 +45,16 @@ pub struct RolloutNode<'a> {
     pub pods: PodsToEvict,
 }
 
+impl<'a> RolloutNode<'a> {
+    /// The cordon of the operator, present or released.
+    pub fn last_cordon(&self) -> Option<&'a Cordon> {
+        match self.cordoned {
+            Cordoned::ByOperator(cordon) => Some(cordon),
+            Cordoned::No | Cordoned::ByOthers => self.released,
+        }
+    }
+}
+
 /// The pods on a node that a drain evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodsToEvict {

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use winpool_api::NodeConfigPhase;
 
-use super::input::{Assigned, Cordoned, Desired, RolloutNode, RolloutRules};
+use super::input::{Assigned, Desired, RolloutNode, RolloutRules};
 use crate::ForeignText;
 
 /// The state of a node.
@@ -120,14 +120,11 @@ fn draining(
     rules: &RolloutRules,
     now: Timestamp,
 ) -> Option<NodeRollout> {
-    let (cordon, is_released) = match (node.cordoned, node.released) {
-        (Cordoned::ByOperator(cordon), _) => (cordon, false),
-        (_, released) => (released?, true),
-    };
+    let cordon = node.last_cordon()?;
     let is_current = desired.drain && cordon.config == desired.config && cordon.attempt >= rules.attempt;
     // A kubelet can write the annotation: a time in the future is none of the operator.
     let deadline = cordon.since.min(now) + rules.timeout;
-    is_current.then(|| match now < deadline && !is_released {
+    is_current.then(|| match now < deadline && !cordon.released {
         true => NodeRollout::Draining { deadline },
         false => NodeRollout::Failed(FailureReason::DrainTimedOut),
     })

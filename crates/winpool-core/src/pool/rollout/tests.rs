@@ -178,7 +178,7 @@ fn a_newer_configuration_and_a_higher_attempt_supersede_failures() {
     );
     assert_eq!(
         summary(&Simulation::new(second, [done(), done()]).plan()),
-        ": Complete",
+        "win-0 RecordAttempt, win-1 RecordAttempt: Complete",
         "an attempt changes no other node"
     );
     let newer = |node: Node| Node { desired: "newer", ..node };
@@ -310,12 +310,24 @@ fn a_node_that_something_else_has_changed_is_reported_or_gets_its_configuration_
         node.assign("new", 1, at(4000));
         node
     };
+    let seen = |mut node: Node| {
+        node.spec.as_mut().unwrap().attempt = 2;
+        node.status.observed_attempt = 2;
+        node
+    };
     let second = RolloutRules { attempt: 2, ..rules() };
     let reapply = RolloutRules { drift: DriftPolicy::Reapply, ..rules() };
     // Each node was assigned its configuration at -500.
     for (case, rules, now, nodes, expected) in [
         ("reported", rules(), 4000, vec![changed(), done()], "win-0 has changed: Complete"),
-        ("attempt", second, 0, vec![changed(), done()], "win-0 Assign KubeletRestart: RollingOut 1/2, 0 failed"),
+        (
+            "attempt",
+            second,
+            0,
+            vec![changed(), done()],
+            "win-0 Assign KubeletRestart, win-1 RecordAttempt: RollingOut 1/2, 0 failed",
+        ),
+        ("changed after the attempt", second, 4000, vec![seen(changed())], "win-0 has changed: Complete"),
         ("within an hour", reapply, 3099, vec![changed()], "win-0 has changed, next in 1: Complete"),
         (
             "after an hour",
@@ -387,12 +399,21 @@ fn a_rollout_begins_with_its_first_node_and_has_no_beginning_once_it_is_complete
         node.assign("new", 1, at(second));
         node
     };
+    let released = |mut node: Node| {
+        node.cordon.as_mut().unwrap().released = true;
+        node
+    };
     for (case, nodes, expected) in [
         ("no nodes", vec![], None),
         ("complete", vec![done(), done()], None),
         ("nothing has begun", vec![waiting(), waiting()], None),
         ("a node is cordoned", vec![Node { cordon: cordon("new", 3), ..waiting() }], Some(3)),
         ("a node is cordoned for another configuration", vec![Node { cordon: cordon("old", 3), ..waiting() }], None),
+        (
+            "a node could not be drained",
+            vec![released(Node { cordon: cordon("new", 3), drain: true, ..waiting() })],
+            Some(3),
+        ),
         ("two are assigned", vec![assigned(7), assigned(4), waiting()], Some(4)),
         ("the first one is done", vec![done(), waiting()], Some(-500)),
         ("halted", vec![with_phase(NodeConfigPhase::Refused), waiting()], Some(0)),

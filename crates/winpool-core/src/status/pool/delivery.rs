@@ -6,7 +6,7 @@ use winpool_api::{
     names::{annotation, reason},
 };
 
-use super::input::{NodeMessages, ReportInput, about, worst_of};
+use super::input::{NodeMessages, ReportInput, worst_of};
 use crate::{
     operation::{Action, WriteError},
     pool::{
@@ -118,7 +118,8 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
     let (reason, progress, message) = match &rollout.state {
         RolloutState::Complete => {
             let without = without_agent(input).because(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED);
-            return worst_of([changed_on_nodes(input, rollout), without]);
+            let changed = changed_on_nodes(input, rollout);
+            return worst_of([of_done(input, reason::CHANGED_ON_NODE, &rollout.changed, changed), without]);
         }
         RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(input, progress)),
         RolloutState::Paused(progress) => {
@@ -137,17 +138,32 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         RolloutState::Halted(progress) => progress.failures.len(),
         _ => progress.total - progress.done,
     };
-    let text = [message, format!("{done}{changing}"), without_agent(input).to_string(), input.list()]
-        .into_iter()
-        .filter(|part| !part.is_empty());
-    let text = text.collect::<Vec<_>>().join(". ");
+    let [changed, partly] = [changed_on_nodes(input, rollout), partly_on_nodes(rollout)].map(Option::unwrap_or_default);
+    let text = [message, format!("{done}{changing}"), changed, partly, without_agent(input).to_string(), input.list()];
+    let text = text.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
     Some(CONFIG_IN_EFFECT.because(reason, text).about(count))
 }
 
-/// The nodes that something else has changed since they got their configuration.
-fn changed_on_nodes(input: &ReportInput, rollout: &RolloutPlan) -> Option<ComputedCondition> {
+/// The nodes that cannot have a part of their configuration.
+pub fn partly_applied(input: &ReportInput) -> Option<ComputedCondition> {
+    let rollout = rollout(input)?;
+    of_done(input, reason::PARTLY_APPLIED, &rollout.partly, partly_on_nodes(rollout))
+}
+
+/// The condition about nodes that run their configuration, from a text about them.
+fn of_done(
+    input: &ReportInput,
+    reason: &'static str,
+    nodes: &[String],
+    text: Option<String>,
+) -> Option<ComputedCondition> {
+    text.map(|text| CONFIG_IN_EFFECT.because(reason, format!("{text}. {}", input.list())).about(nodes.len()))
+}
+
+/// What something else has changed on nodes since they got their configuration.
+fn changed_on_nodes(input: &ReportInput, rollout: &RolloutPlan) -> Option<String> {
     let rules = input.spec.rollout?;
-    about(&CONFIG_IN_EFFECT, reason::CHANGED_ON_NODE, &rollout.changed, |nodes, names| {
+    about_nodes(&rollout.changed, |nodes, names| {
         let remedy = match rules.drift {
             DriftPolicy::Report => format!(
                 "Restore {}, or set spec.delivery.drift: Reapply, or spec.delivery.rollout.attempt: {} to apply the configuration again",
@@ -160,19 +176,16 @@ fn changed_on_nodes(input: &ReportInput, rollout: &RolloutPlan) -> Option<Comput
         };
         format!(
             "something else has changed {nodes} since the configuration was applied: {names}. kubectl describe wnc NODE names the \
-             files. {remedy}. {}",
-            input.list()
+             files. {remedy}"
         )
     })
 }
 
-/// The nodes that cannot have a part of their configuration.
-pub fn partly_applied(input: &ReportInput) -> Option<ComputedCondition> {
-    about(&CONFIG_IN_EFFECT, reason::PARTLY_APPLIED, &rollout(input)?.partly, |nodes, names| {
+fn partly_on_nodes(rollout: &RolloutPlan) -> Option<String> {
+    about_nodes(&rollout.partly, |nodes, names| {
         format!(
             "kube-proxy.yaml is not applied on {nodes}, because kube-proxy is no service with --config there: {names}. Configure it \
-             where it is started, or remove spec.kubeProxy from the profile. {}",
-            input.list()
+             where it is started, or remove spec.kubeProxy from the profile"
         )
     })
 }

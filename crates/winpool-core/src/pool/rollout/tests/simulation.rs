@@ -167,6 +167,7 @@ impl Node {
             RolloutAction::Confirm => self.confirm(),
             RolloutAction::Uncordon => self.cordon = None,
             RolloutAction::Release => self.cordon.as_mut().unwrap().released = true,
+            RolloutAction::RecordAttempt => self.spec.as_mut().unwrap().attempt = rules.attempt,
         }
     }
 
