@@ -70,6 +70,12 @@ tests() {
     "$cargo" test --workspace --no-fail-fast "$@"
 }
 
+# Benchmarks too: nothing else compiles them.
+build() {
+  tests --no-run
+  tests --no-run --bench '*'
+}
+
 step "servers" servers
 step "upstream's checks" upstream
 if [[ ${1:-} == --long ]]; then
@@ -81,7 +87,7 @@ if [[ ${1:-} == --long ]]; then
   exit
 fi
 step "rustfmt" "$cargo" fmt --all --check
-step "build, with clippy" tests --no-run
+step "build, with clippy" build
 step "build for Windows" build_windows
 echo "== test"
 tests -- "${skip[@]}"
