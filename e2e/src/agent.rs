@@ -29,7 +29,7 @@ use winpool_agent::{
 };
 
 use crate::{
-    control_plane::OPERATOR_NAMESPACE,
+    control_plane::{ControlPlane, OPERATOR_NAMESPACE},
     kubelet::{KubeletConfiguration, Kubelets},
     progress::say,
 };
@@ -39,6 +39,7 @@ pub const KUBELET_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
 /// The configuration of containerd.
 pub const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";
 
+const KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
 const KUBELET: &str = "kubelet";
 const CONTAINERD: &str = "containerd";
 /// How long an agent may take to finish its action when it is stopped.
@@ -98,7 +99,10 @@ pub struct Agent {
 
 impl Machine {
     /// A machine as kubeadm leaves it, with containerd 2.1, whose kubelet runs.
-    pub fn new(name: &str, kubelets: Arc<Kubelets>) -> Self {
+    ///
+    /// # Errors
+    /// When there is no kubeconfig.
+    pub fn new(name: &str, kubelets: Arc<Kubelets>, control_plane: &ControlPlane) -> Result<Self> {
         let service = |name: &str, command: &str, depends_on: &[&str], pid| {
             let depends_on = depends_on.iter().map(|name| (*name).to_owned()).collect();
             let definition = ServiceDefinition {
@@ -118,6 +122,7 @@ impl Machine {
                     "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n".into(),
                 ),
                 (CONTAINERD_CONFIG.into(), "version = 3\n".into()),
+                (KUBECONFIG.into(), control_plane.kubelet_kubeconfig(name)?.into()),
             ]),
             services: BTreeMap::from([
                 service(CONTAINERD, containerd, &[], 1),
@@ -129,7 +134,7 @@ impl Machine {
             starts: 0,
             restore_service: false,
         };
-        Self { name: name.to_owned(), kubelets, handle: Handle::current(), state: Arc::new(Mutex::new(state)) }
+        Ok(Self { name: name.to_owned(), kubelets, handle: Handle::current(), state: Arc::new(Mutex::new(state)) })
     }
 
     /// Makes the kubelet end shortly after its start if its configuration file contains this text.

@@ -36,6 +36,9 @@ pub struct Restart {
     /// another one that starts it again when it ends.
     #[serde(default)]
     pub program: Option<String>,
+    /// The file names of other programs that the service starts, and that may end after it.
+    #[serde(default)]
+    pub children: Vec<String>,
     /// The loopback endpoint that answers 200 when the service works; `None` for a service without one.
     pub health: Option<HealthEndpoint>,
 }
@@ -67,6 +70,9 @@ pub struct ChangePlan {
     /// The values that the kubelet uses after the change.
     #[serde(default)]
     pub kubelet: Map<String, Value>,
+    /// The kubeconfig of the kubelet, with which the pods of the node are read.
+    #[serde(default)]
+    pub kubeconfig: Option<String>,
     /// How containerd is verified; `None` if it is not restarted.
     #[serde(default)]
     pub runtime: Option<RuntimeCheck>,

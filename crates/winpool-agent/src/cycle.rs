@@ -29,11 +29,12 @@ pub trait Cluster {
     /// When the API server does not answer.
     fn lease_renewed(&self) -> io::Result<Option<Timestamp>>;
 
-    /// The pods of the node by uid, and whether each of them runs, has completed, or has failed.
+    /// The pods of the node by uid, and whether each of them runs, has completed, or has failed. They are read as the kubelet reads
+    /// them, with the content of its kubeconfig: the agent itself may read no pods, because RBAC cannot limit that to a node.
     ///
     /// # Errors
-    /// When the API server does not answer.
-    fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>>;
+    /// When they cannot be read.
+    fn pods(&self, kubeconfig: &[u8]) -> Result<BTreeMap<String, PodPhase>, PodsError>;
 
     /// The configuration that the kubelet of the node uses; `None` if it does not answer, or not to the agent.
     fn kubelet_config(&self) -> Option<Value>;
@@ -48,6 +49,17 @@ pub enum PodPhase {
     Other,
     /// It has failed. A restarted kubelet admits its pods again, and fails those that no longer fit.
     Failed,
+}
+
+/// Why the pods of a node are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum PodsError {
+    /// The kubeconfig of the kubelet does not exist, cannot be used, or is not accepted.
+    #[error("{0}")]
+    Kubeconfig(String),
+    /// The API server does not answer.
+    #[error("{0}")]
+    Unavailable(#[from] io::Error),
 }
 
 /// The time limits of a change.
@@ -136,11 +148,20 @@ impl<'a> Cycle<'a> {
     pub fn begin(&mut self, cluster: &dyn Cluster, id: ConfigId, plan: ChangePlan) -> io::Result<()> {
         let mut journal = self.journal.clone();
         if plan.files.is_empty() && plan.services.is_empty() {
-            journal.commit(CurrentChange::new(id, plan, Vec::new()));
+            journal.commit(CurrentChange::new(id, plan));
             return self.save(journal);
         }
-        let pods = cluster.pods()?.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
-        let mut change = CurrentChange::new(id, plan, pods.map(|(uid, _)| uid).collect());
+        let mut change = CurrentChange::new(id, plan);
+        match pods(self.host, cluster, &change.plan) {
+            Ok(pods) => {
+                let running = pods.into_iter().filter(|(_, phase)| *phase == PodPhase::Running);
+                change.pods = running.map(|(uid, _)| uid).collect();
+            }
+            Err(PodsError::Kubeconfig(why)) => {
+                change.pods_unknown = Some(format!("the pods of the node were not observed, because {why}"));
+            }
+            Err(PodsError::Unavailable(error)) => return Err(error),
+        }
         change.sandbox = change.plan.runtime.as_ref().map(|runtime| startable_sandbox(self.host, &runtime.pipe));
         journal.change = Some(change);
         self.host.set_restore_service(true)?;
@@ -248,8 +269,13 @@ impl<'a> Cycle<'a> {
 
     /// Stops dependents first and starts dependencies first, whether or not the service manager does.
     fn restart(&self, change: &CurrentChange) -> Result<(), RollbackCause> {
-        for Restart { service, program, .. } in change.plan.restarts.iter().rev() {
-            let stopped = self.stop(service).and_then(|()| program.iter().try_for_each(|program| self.end(program)));
+        let is_rollback = change.direction != Direction::Apply;
+        for Restart { service, program, children, .. } in change.plan.restarts.iter().rev() {
+            let stopped = self.stop(service).and_then(|()| {
+                let mut ended = program.iter().chain(children).map(|program| self.end(program));
+                // A rollback goes on if the processes cannot be listed.
+                ended.try_for_each(|ended| if is_rollback { Ok(()) } else { ended })
+            });
             stopped.map_err(failed(RollbackReason::RestartFailed, service))?;
         }
         for restart in &change.plan.restarts {
@@ -393,7 +419,7 @@ impl<'a> Cycle<'a> {
             return None;
         }
         lease_problem(cluster, since)
-            .or_else(|| pod_problem(cluster, change))
+            .or_else(|| pod_problem(self.host, cluster, change))
             .or_else(|| kubelet_problem(cluster, change))
             .or_else(|| sandbox_problem(self.host, change))
     }
@@ -455,9 +481,24 @@ fn lease_problem(cluster: &dyn Cluster, since: Timestamp) -> Option<RollbackCaus
     }
 }
 
+/// The pods of the node, read with the kubeconfig of its kubelet.
+fn pods(host: &dyn Host, cluster: &dyn Cluster, plan: &ChangePlan) -> Result<BTreeMap<String, PodPhase>, PodsError> {
+    let unusable = |why: String| PodsError::Kubeconfig(why);
+    let path = plan.kubeconfig.as_ref().ok_or_else(|| unusable("its kubelet has no flag --kubeconfig".to_owned()))?;
+    let kubeconfig = host.read(path).map_err(|error| unusable(format!("{path}: {error}")))?;
+    let kubeconfig = kubeconfig.ok_or_else(|| unusable(format!("{path} does not exist")))?;
+    cluster.pods(&kubeconfig).map_err(|error| match error {
+        PodsError::Kubeconfig(why) => unusable(format!("{path}: {why}")),
+        PodsError::Unavailable(error) => PodsError::Unavailable(error),
+    })
+}
+
 /// Pods that were deleted since are no problem.
-fn pod_problem(cluster: &dyn Cluster, change: &CurrentChange) -> Option<RollbackCause> {
-    let pods = match cluster.pods() {
+fn pod_problem(host: &dyn Host, cluster: &dyn Cluster, change: &CurrentChange) -> Option<RollbackCause> {
+    if change.pods.is_empty() {
+        return None;
+    }
+    let pods = match pods(host, cluster, &change.plan) {
         Ok(pods) => pods,
         Err(error) => return Some(not_healthy(format!("the pods of the node cannot be read: {error}"))),
     };

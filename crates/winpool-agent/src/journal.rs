@@ -100,6 +100,9 @@ pub struct CurrentChange {
     pub plan: ChangePlan,
     /// The uids of the pods that ran before the change.
     pub pods: Vec<String>,
+    /// Why they are not known.
+    #[serde(default)]
+    pub pods_unknown: Option<String>,
     /// If containerd is restarted: the sandbox that it could start before the change, and has to start after it; or why it
     /// started none.
     #[serde(default)]
@@ -146,9 +149,10 @@ impl Journal {
     }
 
     /// Ends a change that was verified, but for what was not observed, and confirmed.
-    pub fn commit(&mut self, CurrentChange { id, plan, sandbox, .. }: CurrentChange) {
+    pub fn commit(&mut self, CurrentChange { id, plan, pods_unknown, sandbox, .. }: CurrentChange) {
         self.change = None;
-        (self.unobserved, self.omitted) = (sandbox.and_then(Result::err), plan.omitted);
+        let unobserved: Vec<_> = pods_unknown.into_iter().chain(sandbox.and_then(Result::err)).collect();
+        (self.unobserved, self.omitted) = ((!unobserved.is_empty()).then(|| unobserved.join(". ")), plan.omitted);
         self.rejected.retain(|rejected| rejected.id.digest != id.digest);
         self.applied = Some(id);
     }
@@ -156,9 +160,9 @@ impl Journal {
 
 impl CurrentChange {
     /// A change that applies a plan.
-    pub fn new(id: ConfigId, plan: ChangePlan, pods: Vec<String>) -> Self {
+    pub fn new(id: ConfigId, plan: ChangePlan) -> Self {
         let (direction, stage) = (Direction::Apply, ChangeStage::Write);
-        Self { id, direction, stage, plan, pods, sandbox: None }
+        Self { id, direction, stage, plan, pods: Vec::new(), pods_unknown: None, sandbox: None }
     }
 
     /// Begins to undo the change. The first failure is kept.
@@ -190,7 +194,7 @@ mod tests {
         {
             assert_eq!(journal.rejection(&requested).is_some(), rejected, "{requested:?}");
         }
-        journal.commit(CurrentChange::new(id("a", 3), ChangePlan::default(), Vec::new()));
+        journal.commit(CurrentChange::new(id("a", 3), ChangePlan::default()));
         assert_eq!(journal.rejection(&id("a", 1)), None, "a confirmed configuration is no longer rejected");
     }
 

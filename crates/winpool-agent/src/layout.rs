@@ -75,6 +75,8 @@ pub struct KubeletLayout {
     pub config: Option<String>,
     /// The directory of the flag `--config-dir`, if the kubelet has it.
     pub drop_ins: Option<String>,
+    /// The path of the flag `--kubeconfig`, with which the kubelet reads its pods.
+    pub kubeconfig: Option<String>,
     /// Where its flags are changed.
     pub flags: FlagsPlace,
 }
@@ -144,15 +146,15 @@ pub fn detect(host: &dyn Host) -> Result<Layout, Refusal> {
     let Some(service) = find(&services, &["kubelet"]) else {
         return Err(unknown("the node has no service kubelet"));
     };
-    let Start { kind, program, config, drop_ins, flags } = match program_name(service).as_str() {
+    let Start { kind, program, config, drop_ins, kubeconfig, flags } = match program_name(service).as_str() {
         NSSM => nssm(host)?,
         _ => in_service(service)?,
     };
     let minor = kubelet_version(host, &program)?;
     // Earlier kubelets read the directory only with an environment variable.
     let drop_ins = drop_ins.filter(|_| minor >= CONFIG_DIR_SINCE);
-    let kubelet =
-        KubeletLayout { service: service.name.clone(), program, minor, config: Some(config), drop_ins, flags };
+    let service = service.name.clone();
+    let kubelet = KubeletLayout { service, program, minor, config: Some(config), drop_ins, kubeconfig, flags };
     let containerd = containerd::detect(host, &services)?;
     Ok(Layout { kind, kubelet, containerd, kube_proxy: kube_proxy(&services) })
 }
@@ -163,6 +165,7 @@ struct Start {
     program: String,
     config: String,
     drop_ins: Option<String>,
+    kubeconfig: Option<String>,
     flags: FlagsPlace,
 }
 
@@ -171,8 +174,8 @@ fn in_service(service: &ServiceDefinition) -> Result<Start, Refusal> {
     let Some((program, flags)) = program_and_flags(&service.command, KUBELET) else {
         return Err(unknown(format!("the service {} does not run kubelet.exe: {}", service.name, service.command)));
     };
-    let Some(config) = flags::value(&flags, "config").filter(|path| !path.is_empty()).map(|path| absolute(&path))
-    else {
+    let path = |flag: &str| flags::value(&flags, flag).filter(|path| !path.is_empty()).map(|path| absolute(&path));
+    let Some(config) = path("config") else {
         return Err(unknown(format!("the service {} has no flag --config: {}", service.name, service.command)));
     };
     let kind = match program_name(service).as_str() {
@@ -180,8 +183,8 @@ fn in_service(service: &ServiceDefinition) -> Result<Start, Refusal> {
         _ if config.eq_ignore_ascii_case(KUBEADM_CONFIG) => LayoutKind::KubeadmService,
         _ => LayoutKind::Plain,
     };
-    let drop_ins = flags::value(&flags, "config-dir").filter(|path| !path.is_empty()).map(|path| absolute(&path));
-    Ok(Start { kind, program, config, drop_ins, flags: FlagsPlace::Service })
+    let (drop_ins, kubeconfig) = (path("config-dir"), path("kubeconfig"));
+    Ok(Start { kind, program, config, drop_ins, kubeconfig, flags: FlagsPlace::Service })
 }
 
 /// A kubelet that nssm runs with the start script of kubeadm's Windows tools. nssm has the script in its parameters.
@@ -196,16 +199,17 @@ fn nssm(host: &dyn Host) -> Result<Start, Refusal> {
     let environment = String::from_utf8_lossy(&environment).into_owned();
     let in_environment =
         flags::environment_file(&environment).map_or_else(Vec::new, |range| arguments(&environment[range], 0));
-    let value = |name: &str| {
-        flags::value(&in_environment, name).or_else(|| in_script(&script, name)).filter(|path| !path.is_empty())
+    let path = |flag: &str| {
+        let value = flags::value(&in_environment, flag).or_else(|| in_script(&script, flag));
+        value.filter(|path| !path.is_empty()).map(|path| absolute(&path))
     };
-    let Some(config) = value("config").map(|path| absolute(&path)) else {
+    let Some(config) = path("config") else {
         return Err(unknown(format!("{START_SCRIPT} starts the kubelet without --config")));
     };
-    let drop_ins = value("config-dir").map(|path| absolute(&path));
+    let (drop_ins, kubeconfig) = (path("config-dir"), path("kubeconfig"));
     let flags = FlagsPlace::EnvironmentFile { path: KUBEADM_FLAGS.to_owned(), script: START_SCRIPT.to_owned() };
     let program = r"C:\k\kubelet.exe".to_owned();
-    Ok(Start { kind: LayoutKind::KubeadmNssm, program, config, drop_ins, flags })
+    Ok(Start { kind: LayoutKind::KubeadmNssm, program, config, drop_ins, kubeconfig, flags })
 }
 
 /// The value of a flag in a PowerShell script, with the drive of the system.

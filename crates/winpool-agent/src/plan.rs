@@ -53,7 +53,9 @@ pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layou
     let plan = changes.finish(restarts)?;
     runtime.changes_pulls |= changes_pulls(&plan);
     let kubelet = configuration.kubelet.map(|layer| layer.settings).unwrap_or_default();
-    Ok((layout, ChangePlan { kubelet, runtime: restarts_containerd.then_some(runtime), omitted, ..plan }))
+    let runtime = restarts_containerd.then_some(runtime);
+    let kubeconfig = layout.kubelet.kubeconfig.clone();
+    Ok((layout, ChangePlan { kubelet, kubeconfig, runtime, omitted, ..plan }))
 }
 
 /// Whether containerd pulls images otherwise: through other mirrors, or through another proxy.

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_phase_is_that_of_the_desired_configuration() {
         let change = |stage, rolled_back: bool| {
-            let mut change = CurrentChange::new(id("b", 1), ChangePlan::default(), Vec::new());
+            let mut change = CurrentChange::new(id("b", 1), ChangePlan::default());
             change.stage = stage;
             if rolled_back {
                 change.direction = Direction::RollBack(failure());
@@ -178,6 +178,11 @@ mod tests {
             ),
             (unobserved, id("b", 1), "Applied  a new pod was not observed web-b"),
             (applied, id("c", 1), "Pending   web-b"),
+            (
+                Journal { applied: Some(id("b", 1)), ..rejected.clone() },
+                id("b", 1),
+                "RolledBack NotHealthy kubelet does not run web-b",
+            ),
             (rejected.clone(), id("b", 1), "RolledBack NotHealthy kubelet does not run "),
             (rejected, id("b", 2), "Pending   "),
         ] {

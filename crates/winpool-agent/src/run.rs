@@ -9,8 +9,9 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Node, Pod},
 };
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Config, ResourceExt,
     api::{ListParams, Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use kube_runtime::{
     WatchStreamExt,
@@ -19,9 +20,10 @@ use kube_runtime::{
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time::timeout};
 use winpool_api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStatus, names::NODE_LEASES};
+use winpool_core::text::with_sources;
 
 use super::{
-    cycle::{Cluster, Limits, NextStep, PodPhase},
+    cycle::{Cluster, Limits, NextStep, PodPhase, PodsError},
     host::Host,
     report,
     worker::{Source, Worker},
@@ -167,10 +169,12 @@ impl Cluster for ApiServer {
         Ok(lease.and_then(|lease| Some(lease.spec?.renew_time?.0)))
     }
 
-    fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>> {
-        let pods: Api<Pod> = Api::all(self.client.clone());
+    fn pods(&self, kubeconfig: &[u8]) -> Result<BTreeMap<String, PodPhase>, PodsError> {
         let of_node = ListParams::default().fields(&format!("spec.nodeName={}", self.options.node));
-        let pods = self.block_on(pods.list(&of_node))?;
+        let listed = self.handle.block_on(timeout(REQUEST_TIMEOUT, async {
+            Api::<Pod>::all(as_kubelet(kubeconfig).await?).list(&of_node).await
+        }));
+        let pods = listed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map_err(unread_pods)?;
         let phase = |pod: &Pod| match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
             Some("Running") => PodPhase::Running,
             Some("Failed") => PodPhase::Failed,
@@ -185,6 +189,25 @@ impl Cluster for ApiServer {
             tracing::debug!(%error, "the kubelet does not show its configuration");
             None
         })
+    }
+}
+
+/// A client with the credential of the kubelet. It is made for each request, because kubelets replace their certificates.
+async fn as_kubelet(kubeconfig: &[u8]) -> kube::Result<Client> {
+    let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(kubeconfig))?;
+    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+}
+
+/// Whether the kubeconfig is at fault, or the connection.
+fn unread_pods(error: kube::Error) -> PodsError {
+    let is_of_kubeconfig = match &error {
+        kube::Error::InferKubeconfig(_) | kube::Error::Auth(_) | kube::Error::RustlsTls(_) => true,
+        kube::Error::Api(status) => [401, 403].contains(&status.code),
+        _ => false,
+    };
+    match is_of_kubeconfig {
+        true => PodsError::Kubeconfig(with_sources(&error)),
+        false => PodsError::Unavailable(io::Error::other(error)),
     }
 }
 
@@ -216,12 +239,33 @@ mod tests {
     use std::convert::Infallible;
 
     use http::{Request, Response};
-    use kube::client::Body;
+    use kube::{client::Body, core::Status};
     use serde_json::json;
     use tower::service_fn;
 
     use super::*;
     use crate::worker::CHECK_INTERVAL;
+
+    #[tokio::test]
+    async fn an_error_is_of_the_kubeconfig_or_of_the_connection() {
+        let unusable = [
+            ("[", "failed to parse kubeconfig YAML"),
+            ("{}", "failed to determine current context"),
+            (
+                "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], clusters: [{name: a, cluster: {server: \
+                 'https://127.0.0.1'}}], users: [{name: a, user: {client-certificate: /absent.pem, client-key: /absent.pem}}]}",
+                "/absent.pem",
+            ),
+        ];
+        for (kubeconfig, expected) in unusable {
+            let error = unread_pods(as_kubelet(kubeconfig.as_bytes()).await.map(drop).unwrap_err());
+            assert!(matches!(&error, PodsError::Kubeconfig(why) if why.contains(expected)), "{error:?}");
+        }
+        for (code, is_of_kubeconfig) in [(401, true), (403, true), (429, false), (500, false)] {
+            let error = unread_pods(kube::Error::Api(Box::new(Status::failure("no", "Reason").with_code(code))));
+            assert_eq!(matches!(error, PodsError::Kubeconfig(_)), is_of_kubeconfig, "{code}");
+        }
+    }
 
     #[tokio::test]
     async fn the_configuration_of_the_kubelet_is_read_if_that_is_permitted() {

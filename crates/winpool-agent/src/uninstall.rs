@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    cycle::{Cluster, Cycle, Limits, NextStep, PodPhase},
+    cycle::{Cluster, Cycle, Limits, NextStep, PodPhase, PodsError},
     host::Host,
     journal::{ConfigId, JOURNAL},
     plan::{self, RECORD},
@@ -47,7 +47,7 @@ impl Cluster for Offline {
         Ok(Some(Timestamp::MAX))
     }
 
-    fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>> {
+    fn pods(&self, _: &[u8]) -> Result<BTreeMap<String, PodPhase>, PodsError> {
         Ok(BTreeMap::new())
     }
 

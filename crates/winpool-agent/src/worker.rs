@@ -258,7 +258,10 @@ mod tests {
     use winpool_api::{Disruption, NodeConfigPhase};
 
     use super::*;
-    use crate::{cycle::PodPhase, tests::fake::FakeHost};
+    use crate::{
+        cycle::{PodPhase, PodsError},
+        tests::fake::FakeHost,
+    };
 
     /// An API server with one ConfigMap, and the statuses that were written.
     #[derive(Default)]
@@ -272,7 +275,7 @@ mod tests {
             Ok(None)
         }
 
-        fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>> {
+        fn pods(&self, _: &[u8]) -> Result<BTreeMap<String, PodPhase>, PodsError> {
             Ok(BTreeMap::new())
         }
 

@@ -129,6 +129,16 @@ impl Servers {
         self.path(&format!("{}.kubeconfig", user.short_name()))
     }
 
+    /// The text of a kubeconfig that acts as the kubelet of a node, by impersonation.
+    ///
+    /// # Errors
+    /// When a kubeconfig cannot be read.
+    pub fn kubelet_kubeconfig(&self, node: &str) -> Result<String> {
+        let text = fs::read_to_string(self.kubeconfig(User::Admin))?;
+        let user = format!("user: {{ as: \"system:node:{node}\", as-groups: [system:nodes], ");
+        Ok(text.replacen("user: { ", &user, 1))
+    }
+
     /// The version of the API server.
     #[must_use]
     pub fn version(&self) -> &Version {

@@ -56,7 +56,8 @@ impl Fleet {
         let names: Vec<String> = (1..=nodes).map(|number| format!("win-{number:02}")).collect();
         let simulated = names.iter().map(|name| node(name)).collect();
         let kubelets = Arc::new(Kubelets::start(cluster.client.clone(), simulated).await.unwrap());
-        let machines = names.into_iter().map(|name| (name.clone(), Machine::new(&name, kubelets.clone()))).collect();
+        let machine = |name: &String| Machine::new(name, kubelets.clone(), &cluster.control_plane).unwrap();
+        let machines = names.into_iter().map(|name| (name.clone(), machine(&name))).collect();
         let client = cluster.control_plane.client(User::Agent).await.unwrap();
         Self { cluster, kubelets, machines, agents: BTreeMap::new(), client }
     }
@@ -70,7 +71,8 @@ impl Fleet {
     /// Registers a node, and starts its agent.
     async fn join(&mut self, name: &str) {
         self.kubelets.add(vec![node(name)]).await.unwrap();
-        self.machines.insert(name.to_owned(), Machine::new(name, self.kubelets.clone()));
+        let machine = Machine::new(name, self.kubelets.clone(), &self.cluster.control_plane).unwrap();
+        self.machines.insert(name.to_owned(), machine);
         self.start_agent(name);
     }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     change_plan::{FileEdit, HealthEndpoint, RuntimeCheck, ServiceEdit},
-    tests::fake::{CONFIG, FakeHost, Fault},
+    tests::fake::{CONFIG, FakeHost, Fault, KUBECONFIG},
 };
 
 const OLD: &str = "old\n";
@@ -38,10 +38,11 @@ fn plan(host: &FakeHost, config: &str) -> ChangePlan {
         ],
         services: vec![ServiceEdit { before, after }],
         restarts: vec![
-            Restart { service: "containerd".into(), program: None, health: None },
-            Restart { service: "kubelet".into(), program: Some("kubelet.exe".into()), health },
+            Restart { service: "containerd".into(), program: None, children: Vec::new(), health: None },
+            Restart { service: "kubelet".into(), program: Some("kubelet.exe".into()), children: Vec::new(), health },
         ],
         kubelet: json!({"maxPods": 42}).as_object().unwrap().clone(),
+        kubeconfig: Some(KUBECONFIG.into()),
         omitted: None,
         runtime: Some(RuntimeCheck { pipe: "pipe".into(), pause_image: None, changes_pulls: false }),
     }
@@ -177,6 +178,35 @@ fn the_sandbox_that_could_be_started_before_the_change_has_to_start_after_it() {
 }
 
 #[test]
+fn a_change_counts_without_its_pods_if_the_kubeconfig_of_the_kubelet_cannot_be_used() {
+    let not_observed = |why: &str| format!("the pods of the node were not observed, because {why}");
+    for (path, content, expected) in [
+        (None, Some("of the kubelet"), not_observed("its kubelet has no flag --kubeconfig")),
+        (Some(KUBECONFIG), None, not_observed(r"C:\k\kubelet.conf does not exist")),
+        (Some(KUBECONFIG), Some("expired"), not_observed(r"C:\k\kubelet.conf: Unauthorized")),
+        (Some(KUBECONFIG), Some("of the kubelet"), String::new()),
+    ] {
+        let host = FakeHost::new(OLD, []);
+        host.0.borrow_mut().files.remove(KUBECONFIG);
+        content.into_iter().for_each(|content| host.put(KUBECONFIG, content));
+        let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+        let plan = ChangePlan { kubeconfig: path.map(str::to_owned), ..plan(&host, "new\n") };
+        cycle.begin(&host, id(0), plan).unwrap();
+        assert!(finish(&host, &mut cycle, Operator::Confirms));
+        assert_eq!(outcome(&host), Some("new"), "{expected}");
+        assert_eq!(cycle.journal().unobserved.clone().unwrap_or_default(), expected);
+    }
+}
+
+#[test]
+fn a_change_does_not_begin_while_the_api_server_does_not_answer() {
+    let host = FakeHost::new(OLD, [(0, Fault::Offline)]);
+    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+    assert!(cycle.begin(&host, id(0), plan(&host, "new\n")).is_err());
+    assert_eq!(cycle.journal(), &Journal::default());
+}
+
+#[test]
 fn a_plan_without_changes_is_applied_at_once() {
     let host = FakeHost::new(OLD, []);
     let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
@@ -212,6 +242,23 @@ fn a_reboot_before_the_confirmation_restores_the_former_configuration_without_th
     assert!(cycle.advance(&host, Some(&id(0)), None).is_err());
     assert!(host.revive() && host.running().is_none(), "the new configuration does not start");
     Cycle::resume(&host, LIMITS).unwrap().restore(RestoreCause::Reboot).unwrap();
+    assert_eq!(outcome(&host), Some("former"));
+}
+
+#[test]
+fn the_former_configuration_is_restored_also_if_processes_cannot_be_listed() {
+    let host = FakeHost::new(OLD, []);
+    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
+    cycle.begin(&host, id(0), plan(&host, "new\n")).unwrap();
+    cycle.advance(&host, Some(&id(0)), None).unwrap();
+    host.0.borrow_mut().lists_processes = false;
+    cycle.advance(&host, Some(&id(0)), None).unwrap();
+    let failure = match &cycle.journal().change.as_ref().unwrap().direction {
+        Direction::RollBack(failure) => failure.message.clone(),
+        Direction::Apply => String::new(),
+    };
+    assert_eq!(failure, "kubelet: processes cannot be listed");
+    cycle.restore(RestoreCause::ByHand).unwrap();
     assert_eq!(outcome(&host), Some("former"));
 }
 

@@ -6,6 +6,7 @@
 //! - k3s-io/k3s#2116, k3s-io/k3s#10433 and rancher/rke2#4043: from 1.32 on RKE2 writes `00-rke2-defaults.conf` into
 //!   `agent\etc\kubelet.conf.d` and passes this directory as `--config-dir`.
 //! - k3s-io/k3s#13680 (February 2026): the generated `config.toml` imports `config-v3.toml.d\*.toml`.
+//! - k3s-io/k3s, `pkg/agent/config/config.go`: the kubelet's `--kubeconfig`.
 //! - k3s-io/k3s, `pkg/configfilearg/parser.go`: files in `config.yaml.d`, and `+` after a key to append to a list.
 
 use serde_json::Value;
@@ -64,6 +65,7 @@ pub(super) fn detect(host: &dyn Host, service: &ServiceDefinition) -> Result<Lay
         program,
         config: None,
         drop_ins: Some(drop_ins),
+        kubeconfig: Some(format!(r"{data}\agent\kubelet.kubeconfig")),
         flags: FlagsPlace::Rke2 { path: format!(r"{config}.d\50-winpool.yaml") },
     };
     Ok(Layout { kind: LayoutKind::Rke2, kubelet, containerd, kube_proxy: None })

@@ -13,7 +13,7 @@ use crate::{
     change_plan::{HealthEndpoint, Refusal, Restart},
     host::{ServiceDefinition, ServiceState},
     layout::{
-        FlagsPlace, Layout,
+        FlagsPlace, Layout, LayoutKind,
         command_line::{Argument, arguments, file_name},
         flags_begin,
     },
@@ -24,6 +24,8 @@ use crate::{
 const KUBELET_PORT: u16 = 10248;
 const KUBE_PROXY_PORT: u16 = 10256;
 const PATH: &str = "/healthz";
+/// What the service of RKE2 starts beside the kubelet: rancher/rke2 6ce1a80, `pkg/executor/pebinary/pebinary.go`.
+const RKE2_CHILDREN: [&str; 2] = ["containerd.exe", "kube-proxy.exe"];
 
 /// The services to restart for the components that differ.
 pub(super) fn restarts(changes: &Changes, layout: &Layout) -> Result<Vec<Restart>, Refusal> {
@@ -96,7 +98,9 @@ fn restart(changes: &Changes, layout: &Layout, service: &ServiceDefinition) -> R
     };
     let health = port.map(|port| HealthEndpoint { port, path: PATH.to_owned() });
     let program = is(&layout.kubelet.service).then(|| file_name(&layout.kubelet.program));
-    Ok(Restart { service: service.name.clone(), program, health })
+    let children: &[&str] = if program.is_some() && layout.kind == LayoutKind::Rke2 { &RKE2_CHILDREN } else { &[] };
+    let children = children.iter().map(|&name| name.to_owned()).collect();
+    Ok(Restart { service: service.name.clone(), program, children, health })
 }
 
 /// The port of the kubelet's health endpoint after the changes; `None` if it is off or not on the loopback interface.

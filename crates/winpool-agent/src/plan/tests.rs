@@ -31,7 +31,8 @@ fn planned(node: &FakeHost, files: &[(&str, &str)]) -> ChangePlan {
 
 /// Whether a plan changes nothing.
 fn is_unchanged(plan: &ChangePlan) -> bool {
-    *plan == ChangePlan { kubelet: plan.kubelet.clone(), ..ChangePlan::default() }
+    let ChangePlan { kubelet, kubeconfig, .. } = plan.clone();
+    *plan == ChangePlan { kubelet, kubeconfig, ..ChangePlan::default() }
 }
 
 fn refused(node: &FakeHost, files: &[(&str, &str)]) -> (RefusalReason, String) {
@@ -465,6 +466,7 @@ fn the_environment_is_set_on_all_three_services() {
     assert_eq!(plan.services.len(), 3, "one edit per service, with flags and environment");
     let plan = planned(&layouts::rke2(), &[ENVIRONMENT]);
     assert_eq!((plan.services.len(), restarted(&plan)), (1, vec![("rke2", Some(10248))]));
+    assert_eq!(plan.restarts[0].children, ["containerd.exe", "kube-proxy.exe"]);
 }
 
 #[test]

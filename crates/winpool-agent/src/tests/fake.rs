@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
-    cycle::{Cluster, PodPhase},
+    cycle::{Cluster, PodPhase, PodsError},
     host::{Host, ProgramOutput, RuntimeError, SandboxKind, ServiceDefinition, ServiceState},
 };
 
@@ -20,6 +20,9 @@ use crate::{
 /// `offline` (renews no Lease), `evict` (its pods fail), `no-sandbox` and `no-network` (containerd starts no sandbox, or none with a
 /// network).
 pub const CONFIG: &str = r"C:\k\config.yaml";
+
+/// The kubeconfig of the kubelet, with a content that the API server accepts.
+pub const KUBECONFIG: &str = r"C:\k\kubelet.conf";
 
 /// What happens at some call of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,8 @@ pub struct State {
     pub pull: Result<(), RuntimeError>,
     /// Whether the process of the kubelet runs on for some seconds when its service has stopped, and a second one cannot start.
     pub lingers: bool,
+    /// Whether the processes can be listed.
+    pub lists_processes: bool,
     /// The phase of the pod `pod-1`.
     pub pod: PodPhase,
     /// The faults, each before a number of calls.
@@ -108,7 +113,7 @@ impl FakeHost {
     pub fn new(config: &str, faults: impl IntoIterator<Item = (u32, Fault)>) -> Self {
         let services =
             vec![service("containerd", "containerd.exe", &[]), service("kubelet", "kubelet.exe", &["containerd"])];
-        let node = Self::with(services, &[(CONFIG, config)]);
+        let node = Self::with(services, &[(CONFIG, config), (KUBECONFIG, "of the kubelet")]);
         {
             let mut state = node.0.borrow_mut();
             state.faults = faults.into_iter().collect();
@@ -130,6 +135,7 @@ impl FakeHost {
             restores: false,
             pull: Ok(()),
             lingers: false,
+            lists_processes: true,
             pod: PodPhase::Running,
             faults: VecDeque::new(),
             crashed: false,
@@ -365,6 +371,9 @@ impl Host for FakeHost {
 
     fn processes(&self, program: &str) -> io::Result<Vec<u32>> {
         let state = self.call()?;
+        if !state.lists_processes {
+            return Err(io::Error::other("processes cannot be listed"));
+        }
         let service = state.service(program.trim_end_matches(".exe"));
         let respawned = |service: &Service| match service.behaves("respawn") {
             true => u32::try_from((state.uptime - service.started).as_secs() / 3).unwrap_or_default(),
@@ -461,10 +470,13 @@ impl Cluster for FakeHost {
         Ok(renews.then_some(state.clock))
     }
 
-    fn pods(&self) -> io::Result<BTreeMap<String, PodPhase>> {
+    fn pods(&self, kubeconfig: &[u8]) -> Result<BTreeMap<String, PodPhase>, PodsError> {
         let state = self.call()?;
         if state.is("offline") {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        if kubeconfig != b"of the kubelet" {
+            return Err(PodsError::Kubeconfig("Unauthorized".to_owned()));
         }
         Ok(BTreeMap::from([("pod-1".to_owned(), state.pod)]))
     }

@@ -78,15 +78,12 @@ impl Rollout {
             let kubelets = Kubelets::start(client.clone(), NODES.map(node).into()).await?;
             let (kubelets, agent_client) = (Arc::new(kubelets), control_plane.client(User::Agent).await?);
             let machine = |name| {
-                let machine = Machine::new(name, kubelets.clone());
-                if name == FRAGILE { machine.fails_with(&format!("maxPods: {HARMFUL}")) } else { machine }
+                let machine = Machine::new(name, kubelets.clone(), control_plane)?;
+                Ok(if name == FRAGILE { machine.fails_with(&format!("maxPods: {HARMFUL}")) } else { machine })
             };
-            let machines = NODES.map(machine);
-            let agents = machines.each_ref().map(|machine| machine.agent(agent_client.clone()));
-            Ok((
-                (machines.into(), agents.into()),
-                format!("{} nodes run the agent, with the RBAC of config/agent", NODES.len()),
-            ))
+            let machines: Vec<Machine> = NODES.into_iter().map(machine).collect::<Result<_>>()?;
+            let agents = machines.iter().map(|machine| machine.agent(agent_client.clone())).collect();
+            Ok(((machines, agents), format!("{} nodes run the agent, with the RBAC of config/agent", NODES.len())))
         })
         .await?;
         Ok(Self { control_plane: control_plane.clone(), client: client.clone(), machines, _agents: agents })
