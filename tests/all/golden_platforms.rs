@@ -19,10 +19,12 @@ use winpool_core::{
 use crate::golden;
 
 /// The folder of the golden files of each target, and the kubelet for which it is rendered.
-const TARGETS: [(&str, Target, Minor); 8] = [
+const TARGETS: [(&str, Target, Minor); 10] = [
     ("eks-nodegroup", Target::EksNodegroup, Minor(36)),
+    ("eks-managed-nodegroup", Target::EksManagedNodegroup, Minor(36)),
     ("aks-nodepool", Target::AksNodepool, Minor(36)),
     ("karpenter-ec2nodeclass", Target::KarpenterEc2NodeClass, Minor(36)),
+    ("karpenter-user-data", Target::KarpenterUserData, Minor(36)),
     ("gke-nodepool", Target::GkeNodepool, Minor(36)),
     ("azure-managed-machine-pool", Target::AzureManagedMachinePool, Minor(36)),
     ("aws-managed-machine-pool", Target::AwsManagedMachinePool, Minor(36)),
@@ -71,7 +73,7 @@ fn output(target: &str, more: &[&str]) -> std::process::Output {
 
 #[test]
 fn losses_are_notes_and_not_failures() {
-    for (target, ..) in &TARGETS[..7] {
+    for (target, ..) in &TARGETS[..9] {
         let output = output(target, &["--kubernetes", "1.36"]);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{target}: {stderr}");

@@ -119,7 +119,7 @@ pub const TABLES: &[Table] = &[
     table("pause", date(2026, 8, 22), pause::DEFAULTS.len() + pause::UPSTREAM_TAGS.len() + pause::MICROSOFT_TAGS.len(), 36, Program,
         &["kubernetes/kubernetes"]),
     table("platforms", date(2026, 8, 21), platforms::SETTINGS.len() + platforms::AKS_RETIREMENTS.len(), NO_MINOR, Digest,
-        &["eksctl-io/eksctl", "aws/karpenter-provider-aws", "awsdocs/amazon-eks-user-guide", "MicrosoftDocs/azure-aks-docs", "Azure/AgentBaker", "Azure/azure-cli", "rancher/rke2", "rancher/rke2-docs", "kubernetes/website"]),
+        &["eksctl-io/eksctl", "aws/karpenter-provider-aws", "kubernetes-sigs/karpenter", "awsdocs/amazon-eks-user-guide", "MicrosoftDocs/azure-aks-docs", "Azure/AgentBaker", "Azure/azure-cli", "rancher/rke2", "rancher/rke2-docs", "kubernetes/website"]),
     table("pod_fields", date(2026, 8, 22), pod_fields::REJECTED.len() + pod_fields::REJECTED_UNLISTED.len() + pod_fields::UNSUPPORTED.len(), 36, Program,
         &["kubernetes/api", "kubernetes/kubernetes"]),
     table("runtime_errors", date(2026, 8, 22), runtime_errors::MISMATCH_ERRORS.len(), NO_MINOR, Hand,

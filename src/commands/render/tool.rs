@@ -12,11 +12,15 @@ pub(super) enum NodeTool {
     Kubeadm,
     /// A ClusterConfig of eksctl with a self-managed node group
     EksNodegroup,
+    /// A ClusterConfig of eksctl with a managed node group
+    EksManagedNodegroup,
     /// A script with az aks nodepool add
     AksNodepool,
     /// An EC2NodeClass and a NodePool of Karpenter
     #[value(name = "karpenter-ec2nodeclass")]
     KarpenterEc2NodeClass,
+    /// The same with user data that pass all flags of the kubelet (amiFamily: Custom)
+    KarpenterUserData,
     /// A script with gcloud container node-pools create
     GkeNodepool,
     /// An AzureManagedMachinePool of Cluster API
@@ -59,8 +63,10 @@ impl NodeTool {
         match self {
             Self::Kubeadm => Output::NodeFiles(NodeFileFormat::Kubeadm),
             Self::EksNodegroup => Output::Platform(Target::EksNodegroup),
+            Self::EksManagedNodegroup => Output::Platform(Target::EksManagedNodegroup),
             Self::AksNodepool => Output::Platform(Target::AksNodepool),
             Self::KarpenterEc2NodeClass => Output::Platform(Target::KarpenterEc2NodeClass),
+            Self::KarpenterUserData => Output::Platform(Target::KarpenterUserData),
             Self::GkeNodepool => Output::Platform(Target::GkeNodepool),
             Self::AzureManagedMachinePool => Output::Platform(Target::AzureManagedMachinePool),
             Self::AwsManagedMachinePool => Output::Platform(Target::AwsManagedMachinePool),

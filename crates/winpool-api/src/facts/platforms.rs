@@ -5,10 +5,12 @@
 //! - eksctl-io/eksctl (2026-08-21): `pkg/apis/eksctl.io/v1alpha5/types.go` and `validation.go` (no
 //!   `kubeletExtraConfig` for Windows; `overrideBootstrapCommand` only in `nodeGroups`, not in `managedNodeGroups`;
 //!   labels of kubernetes.io and k8s.io are rejected), `pkg/nodebootstrap/windows.go` and `windows_test.go` (the
-//!   variables of an override).
+//!   variables of an override), `windows_managed.go` and its test (the user data of a managed node group are only its
+//!   `preBootstrapCommands`; `maxPodsPerNode` is not read), `amitype.go` beside the types (its images).
 //! - awsdocs/amazon-eks-user-guide (18559e7, 2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`: the arguments of
-//!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.16;
-//!   there it appends `-KubeletExtraArgs` to the flags of the service kubelet.
+//!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.17;
+//!   there (bgsilvait/EKS at f27f2c9c, `Windows/Start-EKSBootstrap_117_DSR.ps1`, read 2026-11) it writes
+//!   `kubelet-config.json`, creates the services, and appends `-KubeletExtraArgs` to the flags of the service kubelet.
 //! - kubernetes/website (00cce41, with the gates of 1.34),
 //!   `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the labels with which a kubelet registers.
 //! - MicrosoftDocs/azure-aks-docs (2026-08-21), in `articles/aks`: `custom-node-configuration.md`,
@@ -20,7 +22,11 @@
 //!   latest), `pkg/providers/amifamily/bootstrap/bootstrap.go` and `windows.go`,
 //!   `pkg/controllers/nodeclass/validation.go` and `website/content/en/preview/concepts/nodeclasses.md`. v1.14.1 and
 //!   earlier have only the twelve fields in the schema; later the schema is open, and others stop the NodeClass with
-//!   reason UnsupportedKubeletConfiguration.
+//!   reason UnsupportedKubeletConfiguration. For `amiFamily: Custom`, which may have the alias of a Windows image
+//!   (`ec2nodeclass.go`, `pkg/providers/amifamily/ami.go`): `custom.go` and `bootstrap/custom.go` (the user data are passed
+//!   as they are), `nodeclasses.md` (they register `karpenter.sh/unregistered:NoExecute`, and repeat `spec.kubelet`).
+//!   kubernetes-sigs/karpenter (007859a5, read 2026-11), `pkg/controllers/nodeclaim/lifecycle/registration.go`: labels and
+//!   taints of the NodePool are set in the patch that removes this taint.
 //! - kubernetes-sigs/cluster-api-provider-azure (69ec3a40, 2026-08-19): `api/v1beta1/types_class.go` and
 //!   `azuremanagedmachinepool_types.go` (fields, taints with a value; the API is deprecated, and has no version of Windows),
 //!   `azure/services/aso/aso.go` (merge patches), `internal/webhooks/azuremanagedmachinepool_validation.go` (names, labels).
@@ -53,8 +59,12 @@ pub enum Platform {
     Eks,
     /// A node pool of Azure Kubernetes Service.
     Aks,
+    /// A managed node group of Amazon EKS, made by eksctl.
+    EksManaged,
     /// Nodes of Karpenter on AWS.
     Karpenter,
+    /// Nodes of Karpenter on AWS whose user data call the bootstrap script of EKS themselves.
+    KarpenterUserData,
     /// A node pool of Google Kubernetes Engine.
     Gke,
     /// A node pool of Azure Kubernetes Service, by an AzureManagedMachinePool of Cluster API.
@@ -115,10 +125,12 @@ use Support::{Always, File, Flag, Native, NotTaken, Replaces};
 
 impl Platform {
     /// All platforms.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Eks,
+        Self::EksManaged,
         Self::Aks,
         Self::Karpenter,
+        Self::KarpenterUserData,
         Self::Gke,
         Self::AzureManaged,
         Self::AwsManaged,
@@ -130,8 +142,10 @@ impl Platform {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Eks => "EKS (self-managed node group)",
+            Self::EksManaged => "EKS (managed node group)",
             Self::Aks => "AKS",
             Self::Karpenter => "Karpenter",
+            Self::KarpenterUserData => "Karpenter (own user data)",
             Self::Gke => "GKE",
             Self::AzureManaged => "AKS (AzureManagedMachinePool)",
             Self::AwsManaged => "EKS (AWSManagedMachinePool)",
@@ -141,7 +155,7 @@ impl Platform {
 
     const fn column(self) -> usize {
         match self {
-            Self::Eks | Self::AwsManaged => 0,
+            Self::Eks | Self::EksManaged | Self::AwsManaged | Self::KarpenterUserData => 0,
             // The same settings in fields of almost the same names.
             Self::Aks | Self::AzureManaged => 1,
             Self::Karpenter => 2,
@@ -158,17 +172,25 @@ impl Platform {
         }
         let row = SETTINGS.iter().find(|(known, _)| *known == setting);
         let found = row.and_then(|(_, row)| row.get(self.column())).copied();
-        match found.unwrap_or(NotTaken("no source was found")) {
-            Flag(_) | Native(_) if self == Self::AwsManaged && !setting.is_of_pool() => NotTaken(EKS_MANAGED),
-            support => support,
+        let found = found.unwrap_or(NotTaken("no source was found"));
+        match (self, setting, found) {
+            (Self::KarpenterUserData, Setting::Taints | Setting::Labels, _) => Self::Karpenter.support(setting),
+            (Self::KarpenterUserData, Setting::MaxPods, _) => Flag("max-pods"),
+            (Self::AwsManaged, _, Flag(_) | Native(_)) if !setting.is_of_pool() => NotTaken(AWS_MANAGED),
+            (Self::EksManaged, _, Flag(_) | Native(_)) if !setting.is_of_pool() => NotTaken(EKS_MANAGED),
+            _ => found,
         }
     }
 
     fn extra(self, field: &'static str) -> Support {
         match self {
             Self::Eks if field == "clusterDNS" => Native("clusterDNS"),
-            Self::Eks => kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag),
-            Self::AwsManaged => NotTaken(EKS_MANAGED),
+            Self::KarpenterUserData if field == "clusterDNS" => Native("-DNSClusterIP"),
+            Self::Eks | Self::KarpenterUserData => {
+                kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag)
+            }
+            Self::AwsManaged => NotTaken(AWS_MANAGED),
+            Self::EksManaged => NotTaken(EKS_MANAGED),
             Self::Aks | Self::AzureManaged => NotTaken(AKS_KUBELET),
             Self::Karpenter => match KARPENTER_FIELDS.iter().find(|known| **known == field) {
                 Some(known) => Native(known),
@@ -184,7 +206,9 @@ impl Platform {
     /// The domains whose labels the platform does not take, or for which no source says that it does.
     pub const fn reserved_label_domains(self) -> &'static [&'static str] {
         match self {
-            Self::Karpenter => &["kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"],
+            Self::Karpenter | Self::KarpenterUserData => {
+                &["kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"]
+            }
             Self::Aks | Self::AzureManaged => &["kubernetes.io", "k8s.io", "kubernetes.azure.com"],
             _ => &["kubernetes.io", "k8s.io"],
         }
@@ -202,7 +226,12 @@ impl Platform {
 
     /// The platform's name of the image for a build of Windows; `None` if it has none. RKE2 runs on any machine.
     pub fn image(self, build: Build) -> Option<&'static str> {
-        let row = IMAGES.iter().find(|(platform, known, _)| *platform == self && Build(*known) == build);
+        let same = match self {
+            Self::EksManaged => Self::Eks,
+            Self::KarpenterUserData => Self::Karpenter,
+            platform => platform,
+        };
+        let row = IMAGES.iter().find(|(platform, known, _)| *platform == same && Build(*known) == build);
         row.map(|(_, _, name)| *name)
     }
 
@@ -288,7 +317,8 @@ const GKE_KUBELET: &str = "GKE has no node system configuration for Windows Serv
 const GKE_CONTAINERD: &str = "GKE has no containerd configuration for Windows node images, and uses its own value";
 const EKS_CONTAINERD: &str =
     "the EKS image configures containerd itself, and its bootstrap script has no argument for it";
-const EKS_MANAGED: &str = "a managed node group starts the kubelet with the arguments of its image, and AWSManagedMachinePool has no field for it";
+const AWS_MANAGED: &str = "a managed node group starts the kubelet with the arguments of its image, and AWSManagedMachinePool has no field for it";
+const EKS_MANAGED: &str = "preBootstrapCommands run before the bootstrap script of EKS, which creates the services and their configuration, and to which eksctl passes no argument";
 const KARPENTER_KUBELET: &str =
     "Karpenter passes only twelve fields of the kubelet to a Windows node, which uses the value of its image";
 const RKE2_CONTAINERD: &str =
@@ -449,7 +479,9 @@ mod tests {
         let table = [
             (Platform::Eks, [Some("WindowsServer2019CoreContainer"), Some("WindowsServer2025CoreContainer")]),
             (Platform::Aks, [None, Some("Windows2025")]),
+            (Platform::EksManaged, [Some("WindowsServer2019CoreContainer"), Some("WindowsServer2025CoreContainer")]),
             (Platform::Karpenter, [Some("windows2019@latest"), Some("windows2025@latest")]),
+            (Platform::KarpenterUserData, [Some("windows2019@latest"), Some("windows2025@latest")]),
             (Platform::Gke, [Some("ltsc2019"), None]),
             (Platform::AzureManaged, [None, None]),
             (Platform::AwsManaged, [Some("WINDOWS_CORE_2019_x86_64"), None]),

@@ -31,10 +31,14 @@ use crate::profile::Profile;
 pub enum Target {
     /// A self-managed node group of Amazon EKS, as a ClusterConfig of eksctl.
     EksNodegroup,
+    /// A managed node group of Amazon EKS, as a ClusterConfig of eksctl.
+    EksManagedNodegroup,
     /// A node pool of Azure Kubernetes Service, as commands of the Azure CLI.
     AksNodepool,
     /// EC2NodeClass and NodePool of Karpenter on AWS.
     KarpenterEc2NodeClass,
+    /// The same with `amiFamily: Custom` and user data of its own.
+    KarpenterUserData,
     /// A node pool of Google Kubernetes Engine, as a command of gcloud.
     GkeNodepool,
     /// The AzureManagedMachinePool of a MachinePool of Cluster API.
@@ -47,10 +51,12 @@ pub enum Target {
 
 impl Target {
     /// All targets.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::EksNodegroup,
+        Self::EksManagedNodegroup,
         Self::AksNodepool,
         Self::KarpenterEc2NodeClass,
+        Self::KarpenterUserData,
         Self::GkeNodepool,
         Self::AzureManagedMachinePool,
         Self::AwsManagedMachinePool,
@@ -60,8 +66,10 @@ impl Target {
     pub fn platform(self, kubelet: Minor) -> Platform {
         match self {
             Self::EksNodegroup => Platform::Eks,
+            Self::EksManagedNodegroup => Platform::EksManaged,
             Self::AksNodepool => Platform::Aks,
             Self::KarpenterEc2NodeClass => Platform::Karpenter,
+            Self::KarpenterUserData => Platform::KarpenterUserData,
             Self::GkeNodepool => Platform::Gke,
             Self::AzureManagedMachinePool => Platform::AzureManaged,
             Self::AwsManagedMachinePool => Platform::AwsManaged,
@@ -125,9 +133,13 @@ pub fn documents(target: Target, nodes: &NodesToMake) -> Result<PlatformDocument
     let report = report::report(platform, nodes);
     let comment = comment_lines(&format!("Pool {}: {report}", nodes.pool));
     let files = match platform {
-        Platform::Eks => file("nodegroup.yaml", eks::cluster_config(nodes, &report, image, &comment)),
+        Platform::Eks | Platform::EksManaged => {
+            file("nodegroup.yaml", eks::cluster_config(nodes, &report, image, &comment))
+        }
         Platform::Aks => file("nodepool.sh", aks::script(nodes, &report, image, &comment)),
-        Platform::Karpenter => file("karpenter.yaml", karpenter::objects(nodes, &report, image, &comment)),
+        Platform::Karpenter | Platform::KarpenterUserData => {
+            file("karpenter.yaml", karpenter::objects(nodes, &report, image, &comment))
+        }
         Platform::Gke => file("nodepool.sh", gke::script(nodes, &report, image, &comment)),
         Platform::AzureManaged => file("machine-pool.yaml", managed_pool::azure(nodes, &report, image, &comment)),
         Platform::AwsManaged => file("machine-pool.yaml", managed_pool::aws(nodes, &report, image, &comment)),

@@ -1,8 +1,8 @@
-//! A self-managed node group of EKS: a ClusterConfig of eksctl.
+//! A node group of EKS, self-managed or managed: a ClusterConfig of eksctl.
 
 use serde::Serialize;
 use serde_saphyr::{DoubleQuoted, LitString};
-use winpool_api::facts::platforms::Setting;
+use winpool_api::facts::platforms::{Platform, Setting};
 
 use super::{
     super::yaml::{Document, Strings},
@@ -13,6 +13,8 @@ use crate::render::powershell;
 /// The command of eksctl for a node group without `overrideBootstrapCommand`, with the variables that it sets before one.
 const BOOTSTRAP: &str = "& $EKSBootstrapScriptFile -EKSClusterName $EKSClusterName -APIServerEndpoint $APIServerEndpoint \
                          -Base64ClusterCA $Base64ClusterCA -ServiceCIDR $ServiceCIDR -DNSClusterIP $DNSClusterIP";
+/// The place of the script in an EKS image, as eksctl and Karpenter have it in their user data.
+const SCRIPT: &str = r#"[string]$EKSBootstrapScriptFile = "$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1""#;
 /// The redirection with which the output of the script is in the log of the user data.
 const TO_LOG: &str = "3>&1 4>&1 5>&1 6>&1";
 const PLACEHOLDERS: &str = "# Replace CLUSTER and REGION, and add the size: eksctl create nodegroup -f FILE\n";
@@ -25,7 +27,7 @@ struct Metadata {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SelfManaged<'a> {
+struct NodeGroup<'a> {
     name: DoubleQuoted<&'a str>,
     ami_family: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,17 +48,15 @@ pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &s
     file.set("kind", "ClusterConfig");
     file.set("metadata", Metadata { name: "CLUSTER", region: "REGION" });
     let kubelet = nodes.profile.map(|profile| &profile.kubelet);
-    let dns = kubelet.filter(|_| report.takes(Setting::Extra("clusterDNS")));
-    let dns = dns.and_then(|kubelet| kubelet.extra("clusterDNS")?.get(0)?.as_str());
     file.set(
-        "nodeGroups",
-        [SelfManaged {
+        if report.platform == Platform::EksManaged { "managedNodeGroups" } else { "nodeGroups" },
+        [NodeGroup {
             name: DoubleQuoted(nodes.pool),
             ami_family: image,
             labels: selection::labels_map(report.platform, nodes),
             taints: selection::taint_maps(report.platform, nodes),
             max_pods_per_node: kubelet.filter(|_| report.takes(Setting::MaxPods)).map(|kubelet| kubelet.max_pods),
-            cluster_dns: dns.map(DoubleQuoted),
+            cluster_dns: cluster_dns(nodes, report).map(DoubleQuoted),
             override_bootstrap_command: bootstrap(nodes, report).map(LitString),
         }],
     );
@@ -67,15 +67,45 @@ pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &s
 /// maximum of pods.
 fn bootstrap(nodes: &NodesToMake, report: &LossReport) -> Option<String> {
     let kubelet = flags::kubelet(nodes, report.platform, &report.taken);
-    let kube_proxy = flags::kube_proxy(nodes, &report.taken);
+    let kube_proxy = kube_proxy_arguments(nodes, report);
     if kubelet.is_empty() && kube_proxy.is_empty() {
         return None;
     }
-    let mut command = BOOTSTRAP.to_owned();
     let added = powershell::quoted(&format!(" {}", flags::joined(&kubelet)));
-    command += &format!(" -KubeletExtraArgs ($KubeletExtraArgs + {added})");
-    if !kube_proxy.is_empty() {
-        command += &format!(" -KubeProxyExtraArgs {}", powershell::quoted(&flags::joined(&kube_proxy)));
+    Some(format!("{BOOTSTRAP} -KubeletExtraArgs ($KubeletExtraArgs + {added}){kube_proxy} {TO_LOG}\n"))
+}
+
+/// The argument of the bootstrap script for kube-proxy, with a space before it; empty without flags.
+fn kube_proxy_arguments(nodes: &NodesToMake, report: &LossReport) -> String {
+    let flags = flags::kube_proxy(nodes, &report.taken);
+    if flags.is_empty() {
+        return String::new();
     }
-    Some(format!("{command} {TO_LOG}\n"))
+    format!(" -KubeProxyExtraArgs {}", powershell::quoted(&flags::joined(&flags)))
+}
+
+/// User data that call the bootstrap script of an EKS image, with these flags of the kubelet before those of the profile. Words in
+/// capitals are to be replaced.
+pub(super) fn user_data(nodes: &NodesToMake, report: &LossReport, first: (&'static str, String)) -> String {
+    let kubelet: Vec<_> = [first].into_iter().chain(flags::kubelet(nodes, report.platform, &report.taken)).collect();
+    let dns = cluster_dns(nodes, report).unwrap_or("DNS_IP");
+    let arguments = [
+        ("EKSClusterName", "CLUSTER"),
+        ("APIServerEndpoint", "ENDPOINT"),
+        ("Base64ClusterCA", "CERTIFICATE_AUTHORITY"),
+        ("ServiceCIDR", "SERVICE_CIDR"),
+        ("DNSClusterIP", dns),
+        ("KubeletExtraArgs", &flags::joined(&kubelet)),
+    ];
+    let arguments: String =
+        arguments.iter().map(|(name, value)| format!(" -{name} {}", powershell::quoted(value))).collect();
+    let kube_proxy = kube_proxy_arguments(nodes, report);
+    format!("<powershell>\n{SCRIPT}\n& $EKSBootstrapScriptFile{arguments}{kube_proxy} {TO_LOG}\n</powershell>\n")
+}
+
+/// The address of the cluster's DNS, if the profile has one that is taken.
+fn cluster_dns<'a>(nodes: &NodesToMake<'a>, report: &LossReport) -> Option<&'a str> {
+    let name = "clusterDNS";
+    let profile = nodes.profile.filter(|_| report.takes(Setting::Extra(name)))?;
+    profile.kubelet.extra(name)?.get(0)?.as_str()
 }

@@ -4,29 +4,42 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use serde_saphyr::DoubleQuoted;
-use winpool_api::{facts::platforms::Setting, names::label};
+use serde_saphyr::{DoubleQuoted, LitString};
+use winpool_api::{
+    facts::platforms::{Platform, Setting},
+    names::label,
+};
 
 use super::{
     super::{
         kubelet::eviction_hard,
         yaml::{Quoted, Strings, object},
     },
-    LossReport, NodesToMake, selection,
+    LossReport, NodesToMake, eks, selection,
 };
 use crate::{kubernetes::quantity::Quantity, profile::Resource};
 
 const PLACEHOLDERS: &str = "# Replace ROLE and CLUSTER.\n";
+const USER_DATA_PLACEHOLDERS: &str = "\
+# Replace ROLE, CLUSTER, ENDPOINT, CERTIFICATE_AUTHORITY and SERVICE_CIDR, and DNS_IP if it occurs: Karpenter adds nothing to
+# the user data of amiFamily Custom. The values for spec.kubelet are repeated in the user data: change both.
+";
+/// The taint with which Karpenter expects a new node. It is removed when the node has the labels and taints of the NodePool.
+const UNREGISTERED: &str = "karpenter.sh/unregistered:NoExecute";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeClassSpec<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ami_family: Option<&'static str>,
     role: &'static str,
     subnet_selector_terms: [ByTags<'a>; 1],
     security_group_selector_terms: [ByTags<'a>; 1],
     ami_selector_terms: [Strings<'a>; 1],
     #[serde(skip_serializing_if = "Option::is_none")]
     kubelet: Option<Kubelet<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_data: Option<LitString>,
 }
 
 /// A term that selects by tags.
@@ -99,15 +112,20 @@ struct Requirement<'a> {
 /// Both objects.
 pub(super) fn objects(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
     let discovery = || ByTags { tags: Strings(vec![("karpenter.sh/discovery", "CLUSTER".to_owned())]) };
+    let is_custom = report.platform == Platform::KarpenterUserData;
+    let user_data = is_custom.then(|| eks::user_data(nodes, report, ("register-with-taints", UNREGISTERED.to_owned())));
     let spec = NodeClassSpec {
+        ami_family: is_custom.then_some("Custom"),
         role: "ROLE",
         subnet_selector_terms: [discovery()],
         security_group_selector_terms: [discovery()],
         ami_selector_terms: [Strings(vec![("alias", image.to_owned())])],
         kubelet: kubelet(nodes, report),
+        user_data: user_data.map(LitString),
     };
+    let placeholders = if is_custom { USER_DATA_PLACEHOLDERS } else { PLACEHOLDERS };
     let class = object("karpenter.k8s.aws/v1", "EC2NodeClass", nodes.pool, spec);
-    format!("{comment}{PLACEHOLDERS}{class}---\n{}", node_pool(nodes, report))
+    format!("{comment}{placeholders}{class}---\n{}", node_pool(nodes, report))
 }
 
 fn kubelet<'a>(nodes: &NodesToMake<'a>, report: &LossReport) -> Option<Kubelet<'a>> {

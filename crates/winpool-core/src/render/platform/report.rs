@@ -120,7 +120,7 @@ fn value_problem(platform: Platform, setting: Setting, nodes: &NodesToMake) -> O
             let bytes = kubelet?.log_max_size.bytes();
             (bytes % MEBIBYTE != 0).then(|| "AKS accepts sizes in whole Mi only, and uses 10Mi and 5 files".to_owned())
         }
-        (Setting::Extra("clusterDNS"), Platform::Eks | Platform::Karpenter) => {
+        (Setting::Extra("clusterDNS"), Platform::Eks | Platform::Karpenter | Platform::KarpenterUserData) => {
             let addresses = kubelet?.extra("clusterDNS")?.as_array()?;
             (addresses.len() != 1).then(|| "it accepts one address only, and uses that of the cluster".to_owned())
         }

@@ -116,7 +116,7 @@ fn a_setting_changes_the_documents_exactly_if_it_is_taken() {
                 Target::AksNodepool | Target::AzureManagedMachinePool => {
                     (vec![Setting::MaxPods], vec!["evictionHard", "priorityClass"])
                 }
-                Target::AwsManagedMachinePool => (vec![], vec!["maxPods"]),
+                Target::AwsManagedMachinePool | Target::EksManagedNodegroup => (vec![], vec!["maxPods"]),
                 _ => (vec![Setting::MaxPods], vec![]),
             };
             assert_eq!((&before.report.taken, lost(&before)), (&taken, replaced), "{target:?}");
@@ -172,8 +172,12 @@ fn each_platform_loses_these_settings() {
         "kubeProxy",
         "proxy",
     ];
+    let managed: Vec<_> = aks.iter().copied().chain(["maxPods", "imageGC", "containerLogs"]).collect();
+    let by_flags = vec!["nodeStatusReportFrequency", "pauseImage", "registryMirrors", "proxy"];
     let table = [
-        (Target::EksNodegroup, 36, vec!["nodeStatusReportFrequency", "pauseImage", "registryMirrors", "proxy"]),
+        (Target::EksNodegroup, 36, by_flags.clone()),
+        (Target::EksManagedNodegroup, 36, managed.clone()),
+        (Target::KarpenterUserData, 36, by_flags),
         (Target::AksNodepool, 36, aks.to_vec()),
         (
             Target::KarpenterEc2NodeClass,
@@ -214,7 +218,7 @@ fn each_platform_loses_these_settings() {
             ],
         ),
         (Target::AzureManagedMachinePool, 36, aks.to_vec()),
-        (Target::AwsManagedMachinePool, 36, aks.into_iter().chain(["maxPods", "imageGC", "containerLogs"]).collect()),
+        (Target::AwsManagedMachinePool, 36, managed),
         (Target::Rke2, 32, vec!["proxy"]),
         (Target::Rke2, 31, vec!["evictionHard", "nodeStatusReportFrequency", "proxy"]),
     ];
@@ -243,6 +247,7 @@ fn a_value_that_a_platform_does_not_accept_is_lost() {
         (Target::AksNodepool, kubelet(json!({"priorityClass": "AboveNormal"})), vec!["evictionHard"]),
         (Target::EksNodegroup, kubelet(two.clone()), vec!["clusterDNS"]),
         (Target::KarpenterEc2NodeClass, kubelet(two.clone()), vec!["clusterDNS"]),
+        (Target::KarpenterUserData, kubelet(two.clone()), vec!["clusterDNS"]),
         (Target::Rke2, kubelet(two), vec![]),
         (Target::EksNodegroup, kubelet(json!({"extra": {"contentType": "a b"}})), vec!["contentType"]),
         (Target::EksNodegroup, kubelet(json!({"extra": {"contentType": "a\"b"}})), vec!["contentType"]),
@@ -271,14 +276,20 @@ fn a_value_that_a_platform_does_not_accept_is_lost() {
 fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
     let taints = [taint("os", "windows"), taint("batch", ""), taint("os", "other")];
     let labels = labels(&[("team", "web"), ("example.kubernetes.io/x", "1"), ("kubernetes.azure.com/y", "2")]);
-    let table: [(Target, &[&str], &[&str]); 7] = [
+    let table: [(Target, &[&str], &[&str]); 9] = [
         (Target::EksNodegroup, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
+        (Target::EksManagedNodegroup, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
         (
             Target::AksNodepool,
             &["os=windows:NoSchedule,os=other:NoSchedule", "team=web"],
             &["batch", "example.kubernetes.io/x", "kubernetes.azure.com/y"],
         ),
         (Target::KarpenterEc2NodeClass, &["batch", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
+        (
+            Target::KarpenterUserData,
+            &["batch", "kubernetes.azure.com/y", "--register-with-taints=karpenter.sh/unregistered:NoExecute"],
+            &["example.kubernetes.io/x"],
+        ),
         (Target::GkeNodepool, &["os=windows:NoSchedule", "kubernetes.azure.com/y=2"], &["batch", "other"]),
         (
             Target::AzureManagedMachinePool,
@@ -370,5 +381,41 @@ fn documents_in_yaml_are_valid_with_their_report() {
                 assert!(serde_saphyr::from_multiple::<Value>(text).is_ok(), "{text}");
             }
         }
+    }
+}
+
+#[test]
+fn user_data_of_karpenter_call_the_bootstrap_script_with_all_flags() {
+    let script = "[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1\"";
+    let cluster = "-EKSClusterName 'CLUSTER' -APIServerEndpoint 'ENDPOINT' -Base64ClusterCA 'CERTIFICATE_AUTHORITY' \
+                   -ServiceCIDR 'SERVICE_CIDR'";
+    let taint = "--register-with-taints=karpenter.sh/unregistered:NoExecute";
+    let kubelet = |value: Value| json!({"kubelet": value});
+    let table = [
+        (json!({}), "'DNS_IP'", "--max-pods=110", ""),
+        (kubelet(json!({"extra": {"clusterDNS": ["10.0.0.10"]}})), "'10.0.0.10'", "--max-pods=110", ""),
+        (kubelet(json!({"extra": {"registryPullQPS": 9}})), "'DNS_IP'", "--max-pods=110 --registry-qps=9", ""),
+        (
+            kubelet(json!({"maxPods": 60, "priorityClass": "High"})),
+            "'DNS_IP'",
+            "--max-pods=60 --windows-priorityclass=HIGH_PRIORITY_CLASS",
+            "",
+        ),
+        (
+            json!({"kubeProxy": {"winDSR": true}}),
+            "'DNS_IP'",
+            "--max-pods=110",
+            " -KubeProxyExtraArgs '--proxy-mode=kernelspace --enable-dsr=true'",
+        ),
+    ];
+    for (patch, dns, flags, kube_proxy) in table {
+        let documents = plain(Target::KarpenterUserData, 36, &patched(&patch));
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&documents.files["karpenter.yaml"]).unwrap();
+        let expected = format!(
+            "<powershell>\n{script}\n& $EKSBootstrapScriptFile {cluster} -DNSClusterIP {dns} -KubeletExtraArgs \
+             '{taint} {flags}'{kube_proxy} 3>&1 4>&1 5>&1 6>&1\n</powershell>\n"
+        );
+        assert_eq!(objects[0]["spec"]["userData"], expected, "{patch}");
+        assert_eq!(objects[0]["spec"]["amiFamily"], "Custom", "{patch}");
     }
 }
