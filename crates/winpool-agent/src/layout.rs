@@ -7,7 +7,7 @@
 //!   `tasks/nssm.yml` and `templates/StartKubelet.ps1`; kubernetes-sigs/sig-windows-tools 401ee6f,
 //!   `hostprocess/PrepareNode.ps1`.
 //! - RKE2: child processes of the service `rke2` (`layout::rke2`).
-//! - EKS, self-managed: flags in `ImagePath` behind `EKS-WindowsServiceHost.exe`, and JSON in
+//! - EKS, self-managed or with a custom AMI: flags in `ImagePath` behind `EKS-WindowsServiceHost.exe`, and JSON in
 //!   `C:\ProgramData\kubernetes\kubelet-config.json`. Source: `Start-EKSBootstrap.ps1` of the EKS Windows AMI, in
 //!   bgsilvait/EKS, `Windows/Start-EKSBootstrap_117_DSR.ps1`.
 //! - Another service: flags in `ImagePath`, with `--config`.
@@ -16,7 +16,7 @@
 
 pub mod command_line;
 mod containerd;
-mod managed;
+pub mod managed;
 mod rke2;
 
 use std::time::Duration;
@@ -45,6 +45,8 @@ named_enum! {
         Rke2 = "rke2",
         /// Self-managed nodes of EKS.
         Eks = "eks",
+        /// Nodes of a managed node group of EKS with an AMI of the user, whose user data EKS does not change.
+        EksManaged = "eks-managed",
         /// Another service with the kubelet's flags in its command line.
         Plain = "service",
     }

@@ -4,9 +4,12 @@ use std::{collections::BTreeMap, io, pin::pin, time::Duration};
 
 use futures::TryStreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    core::v1::{ConfigMap, Node, Pod},
+use k8s_openapi::{
+    api::{
+        coordination::v1::Lease,
+        core::v1::{ConfigMap, Node, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
     Api, Client, Config, ResourceExt,
@@ -152,12 +155,16 @@ impl ApiServer {
         self.handle.block_on(async { timeout(time, configs.changed()).await.ok() })
     }
 
+    /// The metadata of the Node, if it exists.
+    fn node(&self) -> io::Result<Option<ObjectMeta>> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        Ok(self.block_on(nodes.get_metadata_opt(&self.options.node))?.map(|node| node.metadata))
+    }
+
     /// The spec for this node. A WindowsNodeConfig for a former node of the same name is none.
     fn spec(&self, config: Option<WindowsNodeConfig>) -> io::Result<Option<WindowsNodeConfigSpec>> {
         let Some(config) = config else { return Ok(None) };
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        let node = self.block_on(nodes.get_metadata_opt(&self.options.node))?;
-        let is_of_node = node.and_then(|node| node.uid()).is_some_and(|uid| uid == config.spec.node_uid);
+        let is_of_node = self.node()?.and_then(|node| node.uid).is_some_and(|uid| uid == config.spec.node_uid);
         Ok(Some(config.spec).filter(|_| is_of_node))
     }
 }
@@ -224,6 +231,10 @@ impl Source for ApiServer {
     fn config(&self, name: &str) -> io::Result<Option<BTreeMap<String, String>>> {
         let configs: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.options.namespace);
         Ok(self.block_on(configs.get_opt(name))?.map(|config| config.data.unwrap_or_default()))
+    }
+
+    fn node_labels(&self) -> io::Result<BTreeMap<String, String>> {
+        Ok(self.node()?.and_then(|node| node.labels).unwrap_or_default())
     }
 
     fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()> {

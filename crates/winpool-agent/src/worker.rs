@@ -11,7 +11,7 @@ use super::{
     cycle::{Cluster, Cycle, Limits, NextStep},
     host::Host,
     journal::{ConfigId, Journal},
-    layout::Layout,
+    layout::{Layout, LayoutKind, managed},
     plan, preflight,
     refuse::refuse,
     report::{self, ObservedNode},
@@ -27,6 +27,12 @@ pub trait Source: Cluster {
     /// # Errors
     /// When the API server does not answer.
     fn config(&self, name: &str) -> io::Result<Option<BTreeMap<String, String>>>;
+
+    /// The labels of the Node; empty if it does not exist.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    fn node_labels(&self) -> io::Result<BTreeMap<String, String>>;
 
     /// Writes the status of the WindowsNodeConfig.
     ///
@@ -146,8 +152,12 @@ impl<'a> Worker<'a> {
         };
         match self.check(desired, &data) {
             Ok((layout, plan)) => {
+                let kind = match layout.kind {
+                    LayoutKind::Eks => managed::of_eks(&self.source.node_labels()?),
+                    kind => kind,
+                };
                 self.cycle.begin(self.source, desired.clone(), plan)?;
-                self.observed = ObservedNode { layout: layout.kind.name().to_owned(), ..ObservedNode::default() };
+                self.observed = ObservedNode { layout: kind.name().to_owned(), ..ObservedNode::default() };
                 (self.refused, self.compared) = (None, None);
                 Ok(NextStep::Continue)
             }
@@ -260,14 +270,22 @@ mod tests {
     use super::*;
     use crate::{
         cycle::{PodPhase, PodsError},
-        tests::fake::FakeHost,
+        tests::{
+            fake::{FakeHost, output},
+            layouts,
+        },
     };
+
+    /// What a kubelet prints that accepts its configuration and has no API server.
+    const ACCEPTED: &str = "failed to run Kubelet: no client provided, cannot use webhook authentication\n";
 
     /// An API server with one ConfigMap, and the statuses that were written.
     #[derive(Default)]
     struct FakeSource {
         data: RefCell<BTreeMap<String, String>>,
+        labels: BTreeMap<String, String>,
         reported: RefCell<Vec<(NodeConfigPhase, String)>>,
+        layout: RefCell<String>,
     }
 
     impl Cluster for FakeSource {
@@ -289,7 +307,12 @@ mod tests {
             Ok(Some(self.data.borrow().clone()))
         }
 
+        fn node_labels(&self) -> io::Result<BTreeMap<String, String>> {
+            Ok(self.labels.clone())
+        }
+
         fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()> {
+            self.layout.replace(status.layout.clone());
             self.reported.borrow_mut().push((status.phase, status.reason.clone()));
             Ok(())
         }
@@ -310,6 +333,35 @@ mod tests {
             confirmed: None,
             confirm_timeout: "5m".into(),
             assigned_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    #[test]
+    fn a_managed_node_group_of_eks_is_told_by_the_label_of_the_node_or_by_the_flags_of_the_kubelet() {
+        let label = "eks.amazonaws.com/nodegroup";
+        let self_managed = "alpha.eksctl.io/nodegroup-name";
+        let in_flags = "--node-labels=eks.amazonaws.com/nodegroup=web";
+        let table = [
+            ("", "", NodeConfigPhase::Applying, "eks"),
+            (self_managed, "", NodeConfigPhase::Applying, "eks"),
+            (self_managed, "--node-labels=alpha.eksctl.io/nodegroup-name=web", NodeConfigPhase::Applying, "eks"),
+            // The AMI is the user's: the arguments of the kubelet are those of the launch template, without the label.
+            (label, "", NodeConfigPhase::Applying, "eks-managed"),
+            (label, "--node-labels=team=web", NodeConfigPhase::Applying, "eks-managed"),
+            // The AMI is that of EKS, whose bootstrap passes the label.
+            (label, in_flags, NodeConfigPhase::Refused, ""),
+            // Before EKS has set the label, or on a Node from which it was removed.
+            ("", in_flags, NodeConfigPhase::Refused, ""),
+        ];
+        for (label, flags, phase, layout) in table {
+            let mut host = layouts::eks(flags);
+            host.0.get_mut().programs.push(("kubelet.exe", "--config", output(1, "", ACCEPTED)));
+            let labels = BTreeMap::from([(label.to_owned(), "web".to_owned())]);
+            let source = FakeSource { data: files(42).into(), labels, ..FakeSource::default() };
+            let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+            worker.reconcile(Some(&spec()));
+            let reported = source.reported.borrow().last().map(|(phase, _)| *phase);
+            assert_eq!((reported, &**source.layout.borrow()), (Some(phase), layout), "{label} {flags}");
         }
     }
 

@@ -7,11 +7,14 @@
 //!   metadata `kube-env`, the scripts are in `C:\`, and the service restarts 10 s after it was stopped.
 //! - WMCO: openshift/windows-machine-config-operator 0be4b9c, `pkg/windows/windows.go` and `pkg/services/services.go`;
 //!   `pkg/daemon/controller/controller.go` restores the services every two minutes.
-//! - EKS: awsdocs/amazon-eks-user-guide 4d52b4d, `managed-node-update-behavior.adoc`: nodes of managed node groups have
-//!   the label `eks.amazonaws.com/nodegroup`. With the AMIs of EKS the bootstrap passes it in `--node-labels`. With a
-//!   custom AMI nothing on the node shows that the group is managed.
+//! - EKS: awsdocs/amazon-eks-user-guide 4d52b4d, `managed-node-update-behavior.adoc`: EKS sets the label
+//!   `eks.amazonaws.com/nodegroup` on the Nodes of managed node groups, also with a launch template or a custom AMI. With
+//!   the AMIs of EKS the bootstrap passes it in `--node-labels`. With a custom AMI the arguments of the kubelet are those of
+//!   the owner of the launch template (`launch-templates.adoc`: EKS merges no user data), and only the Node has the label.
 
-use super::{KUBELET, find, flags, program_and_flags, read, refuse};
+use std::collections::BTreeMap;
+
+use super::{KUBELET, LayoutKind, find, flags, program_and_flags, read, refuse};
 use crate::{
     change_plan::{Refusal, RefusalReason},
     host::{Host, ServiceDefinition},
@@ -21,7 +24,7 @@ const WICD: &str = "windows-instance-config-daemon";
 const AKS_FILES: [&str; 2] = [r"C:\k\kubeclusterconfig.json", r"C:\k\kubeletstart.ps1"];
 const GCE_SCRIPT: &str = r"C:\k8s-node-setup.psm1";
 const GCE_DIRECTORY: &str = r"c:\etc\kubernetes\node\bin\";
-const MANAGED_LABEL: &str = "eks.amazonaws.com/nodegroup=";
+const MANAGED_LABEL: &str = "eks.amazonaws.com/nodegroup";
 
 /// Refuses a node that another system configures.
 pub(super) fn refuse_managed(host: &dyn Host, services: &[ServiceDefinition]) -> Result<(), Refusal> {
@@ -44,12 +47,18 @@ pub(super) fn refuse_managed(host: &dyn Host, services: &[ServiceDefinition]) ->
         return Err(elsewhere(wrong, Some("gke-nodepool")));
     }
     let labels = flags::value(&flags, "node-labels").unwrap_or_default();
-    if labels.split(',').any(|label| label.starts_with(MANAGED_LABEL)) {
+    if labels.split(',').any(|label| label.split_once('=').is_some_and(|(key, _)| key == MANAGED_LABEL)) {
         let wrong = format!("the node belongs to a managed node group of EKS: --node-labels={labels}");
-        let remedy = "Use a launch template or a self-managed group, and set spec.delivery.method: None on the pool";
+        let remedy = "Set spec.delivery.method: None on the pool, and use a launch template or a self-managed group: winpool render \
+                      --target eks-nodegroup prints one. With an AMI of your own, omit the label: EKS sets it on the Node";
         return Err(refuse(RefusalReason::ManagedElsewhere, wrong, remedy));
     }
     Ok(())
+}
+
+/// The kind of a node of EKS by the labels of its Node.
+pub fn of_eks(labels: &BTreeMap<String, String>) -> LayoutKind {
+    if labels.contains_key(MANAGED_LABEL) { LayoutKind::EksManaged } else { LayoutKind::Eks }
 }
 
 /// `target` is the option of `winpool render` that prints what the platform takes.
