@@ -382,7 +382,6 @@ fn agents_and_the_operator_get_these_rights_in_the_overlay_and_nothing_else() {
         ("*", "winpool.dev", "windowsnodeconfigs/status", vec!["patch"]),
         ("*", "", "nodes", vec!["get"]),
         ("*", "", "nodes/configz", vec!["get"]),
-        ("*", "", "pods", vec!["list"]),
         (DEFAULT_NAMESPACE, "", "configmaps", vec!["get"]),
         ("kube-node-lease", "coordination.k8s.io", "leases", vec!["get"]),
         // The operator.
