@@ -23,10 +23,13 @@ use tokio::{
 };
 use winpool_agent::{
     cycle::Limits,
-    host::{Host, ProgramOutput, RuntimeError, SandboxKind, ServiceDefinition, ServiceState},
+    host::{
+        Host, ProgramOutput, RegistryKey, RuntimeError, SandboxKind, ServiceDefinition, ServicePolicy, ServiceState,
+    },
     run::{self, AgentOptions},
     worker::CHECK_INTERVAL,
 };
+use winpool_api::ServiceStart;
 
 use crate::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE},
@@ -69,6 +72,8 @@ struct State {
     services: BTreeMap<String, Service>,
     /// What the kubelet does when its configuration file contains this text.
     flaw: Option<(String, Flaw)>,
+    /// What the script that reads facts prints. Without it, no fact can be read.
+    machine: Option<String>,
     /// The registry whose images the machine cannot pull.
     denied: Option<String>,
     pids: u32,
@@ -129,6 +134,7 @@ impl Machine {
                 service(KUBELET, kubelet, &[CONTAINERD], 2),
             ]),
             flaw: None,
+            machine: None,
             denied: None,
             pids: 2,
             starts: 0,
@@ -155,6 +161,13 @@ impl Machine {
     #[must_use]
     pub fn cannot_pull_from(self, registry: &str) -> Self {
         self.state().denied = Some(registry.to_owned());
+        self
+    }
+
+    /// Makes the script that reads facts print these lines. The services have no recovery settings.
+    #[must_use]
+    pub fn prints(self, lines: &[&str]) -> Self {
+        self.state().machine = Some(lines.join("\r\n"));
         self
     }
 
@@ -298,6 +311,16 @@ impl Host for Machine {
         Ok(self.state().services.values().map(|service| service.definition.clone()).collect())
     }
 
+    fn policy(&self, _: &str) -> io::Result<ServicePolicy> {
+        let is_known = Machine::state(self).machine.is_some();
+        let policy = ServicePolicy { start: ServiceStart::Manual, restarts: Some(false) };
+        is_known.then_some(policy).ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    fn registry(&self, _: &str) -> io::Result<Option<RegistryKey>> {
+        if Machine::state(self).machine.is_some() { Ok(None) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+
     fn define(&self, definition: &ServiceDefinition) -> io::Result<()> {
         let mut state = self.state();
         let service = state.services.get_mut(&definition.name).ok_or(io::ErrorKind::NotFound)?;
@@ -356,6 +379,9 @@ impl Host for Machine {
             stdout: stdout.as_bytes().to_vec(),
             stderr: stderr.as_bytes().to_vec(),
         };
+        if program.ends_with("powershell.exe") {
+            return Ok(output(0, Machine::state(self).machine.as_deref().unwrap_or_default(), ""));
+        }
         let version = arguments.iter().any(|argument| argument == "--version");
         Ok(match (program.ends_with("containerd.exe"), version) {
             (true, true) => output(0, "containerd github.com/containerd/containerd/v2 v2.1.4 1677a1796431\n", ""),

@@ -111,7 +111,13 @@ fn of_agent(field: &str, phase: &str) -> Vec<String> {
             "phase": phase, "reason": "Reason", "message": "", "observedDigest": spec["digest"],
             "observedAttempt": spec["attempt"],
         });
-        config["status"][field] = json!(hostile());
+        config["status"][field] = match field {
+            "facts" => json!({
+                "directories": [{"path": hostile(), "readers": [hostile()], "encrypted": false}],
+                "services": [{"name": hostile(), "start": "Manual", "restarts": false}],
+            }),
+            _ => json!(hostile()),
+        };
     });
     reconciled(&model.snapshot(), |_| None)
 }
@@ -223,6 +229,7 @@ fn no_text_from_outside_is_printed_as_it_was_written() {
         ("WindowsNodeConfig: reason of a rollback", of_agent("reason", "RolledBack")),
         ("WindowsNodeConfig: reason of a refusal", of_agent("reason", "Refused")),
         ("WindowsNodeConfig: message", of_agent("message", "RolledBack")),
+        ("WindowsNodeConfig: facts", of_agent("facts", "Applied")),
         ("API server: rejection", of_rejection()),
         ("API server: error of a node", of_failed_write(|write| write.node_edit().is_some())),
         ("API server: error of a RuntimeClass", of_failed_write(is_of(Action::ApplyRuntimeClass))),

@@ -29,6 +29,7 @@ mod golden_containerd;
 mod golden_kubelet;
 mod golden_platforms;
 mod golden_samples;
+mod hygiene;
 mod keeping;
 mod known_issues;
 mod layers;

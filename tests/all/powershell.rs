@@ -217,6 +217,7 @@ fn the_grammar_finds_a_value_that_is_not_quoted() {
 
 #[test]
 fn the_scripts_of_machines_match_the_grammar() {
+    parse(include_str!("../../crates/winpool-agent/src/facts/machine.ps1"));
     for text in [scripts::kubelet(&[]), scripts::containerd(&[], &[]), with_value("")] {
         parse(&text);
         assert!(text.is_ascii() && text.lines().count() == text.matches("\r\n").count(), "{text}");

@@ -1,9 +1,10 @@
 //! The machine that the agent configures, as a trait: the rules of the agent are tested against a simulated one.
 
-use std::{io, time::Duration};
+use std::{collections::BTreeMap, io, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use winpool_api::ServiceStart;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceState {
@@ -33,6 +34,24 @@ pub struct ServiceDefinition {
     pub depends_on: Vec<String>,
     /// `Environment`: variables as `NAME=value`.
     pub environment: Vec<String>,
+}
+
+/// How the service manager treats a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServicePolicy {
+    /// How it is started.
+    pub start: ServiceStart,
+    /// Whether it is started again when it fails; `None` if that cannot be read.
+    pub restarts: Option<bool>,
+}
+
+/// A key of the registry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RegistryKey {
+    /// The texts, and the numbers as decimal text. The name of the default value is empty. Values of other types are left out.
+    pub values: BTreeMap<String, String>,
+    /// The names of the keys below it.
+    pub keys: Vec<String>,
 }
 
 /// What a program printed before it ended.
@@ -112,6 +131,18 @@ pub trait Host {
     /// # Errors
     /// When the registry cannot be read.
     fn services(&self) -> io::Result<Vec<ServiceDefinition>>;
+
+    /// How an existing service is started, and whether it is started again.
+    ///
+    /// # Errors
+    /// When the service manager does not answer.
+    fn policy(&self, service: &str) -> io::Result<ServicePolicy>;
+
+    /// A key below `HKEY_LOCAL_MACHINE`, such as `SYSTEM\CurrentControlSet\Control`; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    fn registry(&self, key: &str) -> io::Result<Option<RegistryKey>>;
 
     /// Sets command line and environment of an existing service. They take effect at its next start.
     ///

@@ -12,6 +12,7 @@ pub mod content;
 pub mod credentials;
 pub mod cycle;
 pub mod expand;
+pub mod facts;
 pub mod host;
 mod in_use;
 pub mod journal;

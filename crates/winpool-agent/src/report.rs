@@ -34,7 +34,7 @@ pub fn system_uuid(host: &dyn Host) -> String {
     last.trim_matches('{').trim_matches('}').to_ascii_uppercase()
 }
 
-/// The status for the desired configuration, without what does not depend on it: the UUID of the machine.
+/// The status for the desired configuration, without what does not depend on it: the UUID of the machine, and facts.
 pub fn status(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> WindowsNodeConfigStatus {
     let (phase, reason, message) = phase(journal, desired, observed);
     WindowsNodeConfigStatus {
@@ -49,11 +49,13 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) ->
         observed_digest: desired.digest.clone(),
         observed_attempt: desired.attempt,
         restarted_at: journal.restarted.map(Time),
+        facts: None,
     }
 }
 
 /// The merge patch that replaces the status of a WindowsNodeConfig. Fields without a value are null, which removes them:
-/// server-side apply of Kubernetes 1.20 rejects the removal of an object such as `applied`.
+/// server-side apply of Kubernetes 1.20 rejects the removal of an object such as `applied`. Facts that were not read yet stay: those of
+/// an agent that has ended are true until then.
 pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
     let mut fields: BTreeMap<&str, Value> = OPTIONAL.map(|field| (field, Value::Null)).into();
     let status = json!(status);
@@ -126,7 +128,7 @@ fn limited(message: String) -> String {
 mod tests {
     use jiff::Timestamp;
     use kube::CustomResourceExt;
-    use winpool_api::{RollbackReason, WindowsNodeConfig};
+    use winpool_api::{NodeFacts, RollbackReason, WindowsNodeConfig};
 
     use super::*;
     use crate::{
@@ -200,12 +202,17 @@ mod tests {
         let schema = json!(WindowsNodeConfig::crd())["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
         let all = schema["properties"]["status"]["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         let empty = patch(&WindowsNodeConfigStatus::default());
-        assert_eq!(fields(&empty), all);
+        let without_facts = all.iter().filter(|field| *field != "facts").cloned().collect::<Vec<_>>();
+        assert_eq!(fields(&empty), without_facts);
         assert_eq!((&empty["status"]["applied"], &empty["status"]["rejected"]), (&Value::Null, &json!([])));
         let applied = Some(ConfigReference { config: "web-b".into(), digest: "b".into() });
-        let patch = patch(&WindowsNodeConfigStatus { applied, ..WindowsNodeConfigStatus::default() });
+        let facts = Some(NodeFacts { revision: Some(4529), ..NodeFacts::default() });
+        let patch = patch(&WindowsNodeConfigStatus { applied, facts, ..WindowsNodeConfigStatus::default() });
         assert_eq!(patch["status"]["applied"], json!({"config": "web-b", "digest": "b"}));
         assert_eq!(fields(&patch), all);
+        let facts = patch["status"]["facts"].as_object().unwrap();
+        let of_facts = schema["properties"]["status"]["properties"]["facts"]["properties"].as_object().unwrap();
+        assert!(facts.keys().eq(of_facts.keys()), "a fact that is not known any more is removed");
     }
 
     #[test]

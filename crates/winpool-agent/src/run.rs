@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, io, pin::pin, time::Duration};
 
 use futures::TryStreamExt;
-use jiff::Timestamp;
+use http::header;
+use jiff::{Timestamp, fmt::rfc2822};
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
@@ -14,6 +15,7 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Config, ResourceExt,
     api::{ListParams, Patch, PatchParams},
+    client::Body,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use kube_runtime::{
@@ -243,6 +245,14 @@ impl Source for ApiServer {
         let patch = Patch::Merge(report::patch(status));
         self.block_on(configs.patch_status(&self.options.node, &params, &patch)).map(drop)
     }
+
+    fn time(&self) -> Option<Timestamp> {
+        let request = http::Request::get("/version").body(Body::empty()).ok()?;
+        // Every response has it, also one that refuses.
+        let response = self.block_on(self.client.send(request)).ok()?;
+        let date = response.headers().get(header::DATE)?.to_str().ok()?;
+        rfc2822::parse(date).ok().map(|date| date.timestamp())
+    }
 }
 
 #[cfg(test)]
@@ -250,7 +260,7 @@ mod tests {
     use std::convert::Infallible;
 
     use http::{Request, Response};
-    use kube::{client::Body, core::Status};
+    use kube::core::Status;
     use serde_json::json;
     use tower::service_fn;
 
@@ -297,16 +307,38 @@ mod tests {
                 )
             });
             let client = Client::new(kubelet, "default");
-            let options = AgentOptions {
-                node: "win-1".to_owned(),
-                namespace: "winpool-system".to_owned(),
-                limits: Limits::default(),
-                check_interval: CHECK_INTERVAL,
-                kubelet: Some(client.clone()),
-            };
+            let options = options(Some(client.clone()));
             let server = ApiServer { client, options, handle: Handle::current() };
             let found = spawn_blocking(move || server.kubelet_config()).await.unwrap();
             assert_eq!(found, expected, "{status} {body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_of_the_api_server_is_that_of_its_response() {
+        for (status, date, expected) in [
+            (200, "Fri, 27 Nov 2026 00:31:05 GMT", Some("2026-11-27T00:31:05Z")),
+            (403, "Fri, 27 Nov 2026 00:31:05 GMT", Some("2026-11-27T00:31:05Z")),
+            (200, "yesterday", None),
+        ] {
+            let api_server = service_fn(move |_: Request<Body>| async move {
+                let response = Response::builder().status(status).header("date", date).body(Body::empty());
+                Ok::<_, Infallible>(response.unwrap())
+            });
+            let client = Client::new(api_server, "default");
+            let server = ApiServer { client, options: options(None), handle: Handle::current() };
+            let found = spawn_blocking(move || server.time()).await.unwrap();
+            assert_eq!(found, expected.map(|time| time.parse().unwrap()), "{status} {date}");
+        }
+    }
+
+    fn options(kubelet: Option<Client>) -> AgentOptions {
+        AgentOptions {
+            node: "win-1".to_owned(),
+            namespace: "winpool-system".to_owned(),
+            limits: Limits::default(),
+            check_interval: CHECK_INTERVAL,
+            kubelet,
         }
     }
 }

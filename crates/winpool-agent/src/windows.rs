@@ -6,6 +6,7 @@
 mod container_runtime;
 mod files;
 mod programs;
+mod registry;
 mod services;
 
 use std::{io, thread, time::Duration};
@@ -14,7 +15,9 @@ use jiff::Timestamp;
 use windows_registry::LOCAL_MACHINE;
 
 use super::{
-    host::{Host, ProgramOutput, RuntimeError, SandboxKind, ServiceDefinition, ServiceState},
+    host::{
+        Host, ProgramOutput, RegistryKey, RuntimeError, SandboxKind, ServiceDefinition, ServicePolicy, ServiceState,
+    },
     loopback,
 };
 
@@ -45,6 +48,14 @@ impl Host for Windows {
 
     fn services(&self) -> io::Result<Vec<ServiceDefinition>> {
         services::definitions()
+    }
+
+    fn policy(&self, service: &str) -> io::Result<ServicePolicy> {
+        services::policy(service)
+    }
+
+    fn registry(&self, key: &str) -> io::Result<Option<RegistryKey>> {
+        registry::key(key)
     }
 
     fn define(&self, definition: &ServiceDefinition) -> io::Result<()> {

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, io, mem, time::Duration};
 
 use jiff::Timestamp;
-use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
+use winpool_api::{NodeFacts, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 use winpool_core::{kubernetes::duration, pool};
 
 use super::{
     change_plan::{ChangePlan, Refusal, RefusalReason},
     cycle::{Cluster, Cycle, Limits, NextStep},
+    facts::{self, FactReference},
     host::Host,
     journal::{ConfigId, Journal},
     layout::{Layout, LayoutKind, managed},
@@ -39,6 +40,9 @@ pub trait Source: Cluster {
     /// # Errors
     /// When the API server does not answer, or rejects it.
     fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()>;
+
+    /// The time of the API server, in whole seconds; `None` if it does not answer.
+    fn time(&self) -> Option<Timestamp>;
 }
 
 /// The agent of one node.
@@ -55,6 +59,8 @@ pub struct Worker<'a> {
     compared: Option<(ConfigId, Timestamp)>,
     /// Whether that comparison succeeded.
     is_compared: bool,
+    /// The facts that were read last, and when.
+    facts: Option<(NodeFacts, Timestamp)>,
     /// The status that was written last.
     reported: Option<WindowsNodeConfigStatus>,
 }
@@ -81,6 +87,7 @@ impl<'a> Worker<'a> {
             refused: None,
             compared: None,
             is_compared: false,
+            facts: None,
             reported: None,
         })
     }
@@ -103,7 +110,7 @@ impl<'a> Worker<'a> {
             Err(error) => (NextStep::Wait, Some(error.to_string())),
         };
         self.observed.error = error;
-        match desired.map_or(Ok(()), |desired| self.report(&desired)) {
+        match desired.map_or(Ok(()), |desired| self.report_with_facts(&desired, next)) {
             Ok(()) => next,
             Err(error) => {
                 tracing::warn!(%error, "status not written, it is retried");
@@ -193,6 +200,20 @@ impl<'a> Worker<'a> {
         checked.is_some_and(|(checked, at)| checked == desired && recent(at))
     }
 
+    /// Reports what is known at once. An idle node then has the time to be read.
+    fn report_with_facts(&mut self, desired: &ConfigId, next: NextStep) -> io::Result<()> {
+        self.report(desired)?;
+        let now = self.host.now();
+        let is_recent = |at: Timestamp| (at..at + facts::INTERVAL).contains(&now);
+        if next != NextStep::Idle || self.facts.as_ref().is_some_and(|(_, at)| is_recent(*at)) {
+            return Ok(());
+        }
+        let reference = FactReference { time: self.source.time(), kubelet: self.source.kubelet_config() };
+        let former = self.facts.take().map(|(facts, _)| facts).unwrap_or_default();
+        self.facts = Some((facts::read(self.host, &reference, &former), now));
+        self.report(desired)
+    }
+
     /// Compares the node with the applied configuration: something else may have changed it. Returns whether the last comparison
     /// succeeded.
     fn compare(&mut self, applied: &ConfigId) -> bool {
@@ -245,7 +266,8 @@ impl<'a> Worker<'a> {
     fn report(&mut self, desired: &ConfigId) -> io::Result<()> {
         let system_uuid = self.system_uuid.clone();
         let status = report::status(self.cycle.journal(), desired, &self.observed);
-        let status = WindowsNodeConfigStatus { system_uuid, ..status };
+        let facts = self.facts.as_ref().map(|(facts, _)| facts.clone());
+        let status = WindowsNodeConfigStatus { system_uuid, facts, ..status };
         if self.reported.as_ref() == Some(&status) {
             return Ok(());
         }
@@ -270,6 +292,7 @@ mod tests {
     use super::*;
     use crate::{
         cycle::{PodPhase, PodsError},
+        host::RegistryKey,
         tests::{
             fake::{FakeHost, output},
             layouts,
@@ -279,13 +302,14 @@ mod tests {
     /// What a kubelet prints that accepts its configuration and has no API server.
     const ACCEPTED: &str = "failed to run Kubelet: no client provided, cannot use webhook authentication\n";
 
-    /// An API server with one ConfigMap, and the statuses that were written.
+    /// An API server with one ConfigMap, the phases that were written one after the other, and the facts of each status.
     #[derive(Default)]
     struct FakeSource {
         data: RefCell<BTreeMap<String, String>>,
         labels: BTreeMap<String, String>,
         reported: RefCell<Vec<(NodeConfigPhase, String)>>,
         layout: RefCell<String>,
+        facts: RefCell<Vec<Option<NodeFacts>>>,
     }
 
     impl Cluster for FakeSource {
@@ -313,8 +337,16 @@ mod tests {
 
         fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()> {
             self.layout.replace(status.layout.clone());
-            self.reported.borrow_mut().push((status.phase, status.reason.clone()));
+            let phase = (status.phase, status.reason.clone());
+            if self.reported.borrow().last() != Some(&phase) {
+                self.reported.borrow_mut().push(phase);
+            }
+            self.facts.borrow_mut().push(status.facts.clone());
             Ok(())
+        }
+
+        fn time(&self) -> Option<Timestamp> {
+            None
         }
     }
 
@@ -406,5 +438,30 @@ mod tests {
         worker.reconcile(Some(&confirmed));
         assert_eq!(source.reported.borrow().last(), Some(&(NodeConfigPhase::Applied, String::new())));
         assert_eq!(worker.journal(), &applied);
+    }
+
+    #[test]
+    fn facts_are_read_while_the_node_is_idle_and_written_when_they_change() {
+        let (host, source) = (FakeHost::new("", []), FakeSource::default());
+        let confirmed = WindowsNodeConfigSpec { confirmed: Some(spec().digest), ..spec() };
+        Journal { applied: Some(config_id(&confirmed)), ..Journal::default() }.save(&host).unwrap();
+        source.data.replace(files(42));
+        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        let mut after = |minutes: u64, key: &'static str| {
+            host.sleep(Duration::from_secs(60 * minutes));
+            if !key.is_empty() {
+                host.0.borrow_mut().registry.insert(key.to_owned(), RegistryKey::default());
+            }
+            assert_eq!(worker.reconcile(Some(&confirmed)), NextStep::Idle);
+            source.facts.borrow().iter().map(|facts| facts.as_ref()?.reboot_pending).collect::<Vec<_>>()
+        };
+        let pending = r"SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
+        // The status comes first, because reading takes time.
+        assert_eq!(after(0, ""), [None, Some(false)]);
+        assert_eq!(after(5, pending), [None, Some(false)], "facts are read every 10 minutes");
+        assert_eq!(after(6, ""), [None, Some(false), Some(true)]);
+        for _ in 0..6 {
+            assert_eq!(after(11, "").len(), 3, "nothing is written while nothing changes");
+        }
     }
 }

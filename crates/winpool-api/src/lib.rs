@@ -14,6 +14,7 @@ pub mod facts;
 mod named;
 pub mod names;
 mod node_config;
+mod node_facts;
 pub mod pattern;
 mod pool;
 mod profile;
@@ -32,6 +33,7 @@ pub use node_config::{
     ConfigReference, Disruption, NodeConfigPhase, RejectedConfig, WindowsNodeConfig, WindowsNodeConfigSpec,
     WindowsNodeConfigStatus,
 };
+pub use node_facts::{DirectoryFacts, NodeFacts, ServiceFacts, ServiceStart};
 pub use pool::{
     Applied, BuildCount, ClusterApiStatus, Columns, ConfigStatus, DeletionPolicy, KubeletCount, MachineGroupStatus,
     Mode, NextTemplate, NodeCounts, Pending, ProfileRef, RuntimeClassIsolation, RuntimeClassScope, RuntimeClassSpec,

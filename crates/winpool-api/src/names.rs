@@ -183,5 +183,8 @@ pub mod reason {
     pub const SEVERE_ISSUES: &str = "SevereIssues";
     pub const KNOWN_ISSUES: &str = "KnownIssues";
     pub const UNKNOWN_ISSUE_ACKNOWLEDGED: &str = "UnknownIssueAcknowledged";
+    pub const SECRETS_READABLE: &str = "SecretsReadable";
+    pub const VOLUME_NOT_ENCRYPTED: &str = "VolumeNotEncrypted";
+    pub const SERVICE_NOT_RESTARTED: &str = "ServiceNotRestarted";
     pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
 }

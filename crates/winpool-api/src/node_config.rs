@@ -7,7 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::pattern::{DIGEST, DURATION, OBJECT_NAME};
+use super::{
+    node_facts::NodeFacts,
+    pattern::{DIGEST, DURATION, OBJECT_NAME},
+};
 use crate::named::named_enum;
 
 /// The configuration of one node. It has the name of the node.
@@ -165,6 +168,9 @@ pub struct WindowsNodeConfigStatus {
     /// When the agent last restarted a service of the node, by the node's clock, which is that of its heartbeats too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<Time>,
+    /// What the agent has read about Windows on the node. It is read at most every 10 minutes, and written when it changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<NodeFacts>,
 }
 
 named_enum! {

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 
 use crate::{
     cycle::{Cluster, PodPhase, PodsError},
-    host::{Host, ProgramOutput, RuntimeError, SandboxKind, ServiceDefinition, ServiceState},
+    host::{
+        Host, ProgramOutput, RegistryKey, RuntimeError, SandboxKind, ServiceDefinition, ServicePolicy, ServiceState,
+    },
 };
 
 /// The file that the kubelet of a simulated node reads when it starts. Each line that is a behaviour takes effect:
@@ -69,6 +71,10 @@ pub struct State {
     pub services: Vec<Service>,
     /// The output of a program, by the end of its path and its first argument.
     pub programs: Vec<(&'static str, &'static str, ProgramOutput)>,
+    /// The keys of the registry.
+    pub registry: BTreeMap<String, RegistryKey>,
+    /// How the service manager treats a service.
+    pub policies: BTreeMap<String, ServicePolicy>,
     /// The command lines that were run.
     pub runs: Vec<String>,
     /// All files that were written.
@@ -130,6 +136,8 @@ impl FakeHost {
             files: files.collect(),
             services: services.into_iter().map(Service::running).collect(),
             programs: Vec::new(),
+            registry: BTreeMap::new(),
+            policies: BTreeMap::new(),
             runs: Vec::new(),
             written: BTreeMap::new(),
             restores: false,
@@ -350,6 +358,14 @@ impl Host for FakeHost {
 
     fn services(&self) -> io::Result<Vec<ServiceDefinition>> {
         Ok(self.call()?.services.iter().map(|service| service.definition.clone()).collect())
+    }
+
+    fn policy(&self, service: &str) -> io::Result<ServicePolicy> {
+        self.call()?.policies.get(service).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn registry(&self, key: &str) -> io::Result<Option<RegistryKey>> {
+        Ok(self.call()?.registry.get(key).cloned())
     }
 
     fn define(&self, definition: &ServiceDefinition) -> io::Result<()> {

@@ -6,20 +6,22 @@ use windows_registry::{Key, LOCAL_MACHINE, Type};
 use windows_service::{
     Error,
     service::{
-        Service, ServiceAccess, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceState as State,
-        ServiceStatus, ServiceType,
+        Service, ServiceAccess, ServiceActionType, ServiceErrorControl, ServiceInfo, ServiceStartType,
+        ServiceState as State, ServiceStatus, ServiceType,
     },
     service_manager::{ServiceManager, ServiceManagerAccess},
 };
+use winpool_api::ServiceStart;
 
 use super::{
     super::{
         expand::expand,
-        host::{ServiceDefinition, ServiceState},
+        host::{ServiceDefinition, ServicePolicy, ServiceState},
         layout::command_line::{file_name, split},
         windows_service::{RESTORE_ARGUMENTS, RESTORE_PROGRAM, RESTORE_SERVICE},
     },
     files, programs,
+    registry::{self, FILE_NOT_FOUND},
 };
 
 /// The database of the service control manager.
@@ -30,7 +32,6 @@ const DATABASE: &str = r"SYSTEM\CurrentControlSet\Services";
 const IMAGE_PATH: &str = "ImagePath";
 
 // <https://learn.microsoft.com/windows/win32/debug/system-error-codes>
-const FILE_NOT_FOUND: u32 = 2;
 const ACCESS_DENIED: u32 = 5;
 const SERVICE_ALREADY_RUNNING: i32 = 1056;
 const SERVICE_DOES_NOT_EXIST: i32 = 1060;
@@ -88,16 +89,7 @@ fn list(key: &Key, name: &str) -> io::Result<Vec<String>> {
 
 /// The result, or `None` if the key or value does not exist or must not be read.
 fn optional<T>(result: windows_registry::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if [FILE_NOT_FOUND, ACCESS_DENIED].map(result_code).contains(&error.code().0) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// `HRESULT_FROM_WIN32`, the form of a system error in the results of the registry.
-const fn result_code(error: u32) -> i32 {
-    (0x8007_0000 | error).cast_signed()
+    registry::unless(result, &[FILE_NOT_FOUND, ACCESS_DENIED])
 }
 
 /// Writes command line and environment if they differ. A command line that expands to the one of the definition keeps its
@@ -144,6 +136,21 @@ fn set_command(name: &str, command: &str) -> io::Result<()> {
         account_password: None,
     };
     service.change_config(&info).map_err(io_error)
+}
+
+pub(super) fn policy(name: &str) -> io::Result<ServicePolicy> {
+    let service = open(name, ServiceAccess::QUERY_CONFIG)?;
+    let start = match service.query_config().map_err(io_error)?.start_type {
+        // The first two are those of drivers.
+        ServiceStartType::BootStart | ServiceStartType::SystemStart | ServiceStartType::AutoStart => {
+            ServiceStart::Automatic
+        }
+        ServiceStartType::OnDemand => ServiceStart::Manual,
+        ServiceStartType::Disabled => ServiceStart::Disabled,
+    };
+    let actions = service.get_failure_actions().ok().map(|failure| failure.actions.unwrap_or_default());
+    let restarts = actions.map(|all| all.iter().any(|action| action.action_type == ServiceActionType::Restart));
+    Ok(ServicePolicy { start, restarts })
 }
 
 pub(super) fn state(name: &str) -> io::Result<Option<ServiceState>> {

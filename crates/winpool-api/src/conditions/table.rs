@@ -386,6 +386,18 @@ conditions! {
             "the annotation `winpool.dev/acknowledge-issues` names an id that is not in the table",
             "correct the annotation; `winpool explain` lists the ids"),
     ]);
+    NODE_HYGIENE = condition("NodeHygiene", Role::Flag, ConditionStatus::True, (Subject::Nodes, Harm::Notice),
+        "nodes keep Secrets unprotected, or have services that do not restart, as their agents report", &[
+        row(reason::SECRETS_READABLE, TRUE,
+            "others than SYSTEM and Administrators can read the directory of the kubelet or of containerd, with Secrets of pods in \
+             clear text",
+            "limit its access control list with `icacls`, or who can log on: [facts about nodes](delivery/agent.md#facts-about-nodes)"),
+        row(reason::VOLUME_NOT_ENCRYPTED, TRUE, "BitLocker does not protect a volume with such a directory",
+            "turn on BitLocker, unless the platform encrypts the disk"),
+        row(reason::SERVICE_NOT_RESTARTED, TRUE,
+            "containerd, kubelet or kube-proxy is a service that Windows does not start again when it fails",
+            "set its recovery with `sc.exe failure`, as the message says"),
+    ]);
     VALID = condition("Valid", Role::Required, ConditionStatus::False, (Subject::Spec, Harm::NotApplied), "the profile can be rendered", &[
         row(reason::VALID, TRUE, "the profile can be rendered", NOTHING),
         row(reason::VALID_WITH_WARNINGS, TRUE,

@@ -3,6 +3,7 @@
 mod affected;
 mod delivery;
 mod events;
+mod hygiene;
 mod input;
 mod known_issues;
 mod kubelet;
@@ -211,6 +212,7 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         machines_templated,
         workloads::workloads_placed(input),
         known_issues::known_issues(input),
+        hygiene::node_hygiene(input),
     ];
     let found: Vec<_> = found.into_iter().flatten().collect();
     let Summary { conditions, problem, grace } = summary::summary(input, &found);

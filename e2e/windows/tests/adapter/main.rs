@@ -7,6 +7,7 @@
 mod containerd;
 mod credentials;
 mod definitions;
+mod facts;
 mod files;
 mod health;
 mod programs;

@@ -12,6 +12,7 @@ const NODES: &str = "kubectl get nodes -l winpool.dev/pool={pool} -o wide";
 const WINDOWS_NODES: &str = "kubectl get nodes -l kubernetes.io/os=windows --show-labels";
 const PLAN: &str = "winpool plan --pool {pool}";
 const CONFIGS: &str = "kubectl get wnc -o wide";
+const FACTS: &str = "kubectl get wnc -o custom-columns=NODE:.metadata.name,FACTS:.status.facts";
 const EVENTS: &str = "kubectl get events -A --field-selector reason={reason}";
 const MACHINES: &str = "kubectl -n {machines} get machinedeployments.cluster.x-k8s.io,machinesets.cluster.x-k8s.io,machines.cluster.x-k8s.io";
 
@@ -35,6 +36,7 @@ const COMMANDS: &[(&str, &str, &[&str])] = &[
     ("OSSupported", ANY, &[NODES]),
     ("RuntimeSupported", ANY, &[NODES]),
     ("KnownIssues", ANY, &[NODES]),
+    ("NodeHygiene", ANY, &[FACTS]),
     ("ConfigInEffect", reason::RENDERING_CHANGED, &[PLAN]),
     ("ConfigInEffect", ANY, &[CONFIGS]),
     ("MachinesTemplated", ANY, &[MACHINES]),

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use winpool_api::{
     conditions::{
-        CONFIG_IN_EFFECT, ConditionType, KNOWN_ISSUES, NODES_ASSIGNED, NODES_TAINTED, OS_MISMATCH, OS_SUPPORTED,
-        RUNTIME_SUPPORTED, VERSION_SKEW,
+        CONFIG_IN_EFFECT, ConditionType, KNOWN_ISSUES, NODE_HYGIENE, NODES_ASSIGNED, NODES_TAINTED, OS_MISMATCH,
+        OS_SUPPORTED, RUNTIME_SUPPORTED, VERSION_SKEW,
     },
     names::reason,
 };
 
 use super::{
-    delivery,
+    delivery, hygiene,
     input::{NodeMessages, ReportInput, names},
     known_issues, kubelet, runtime, windows,
 };
@@ -49,6 +49,7 @@ static NODES: &[(&ConditionType, Nodes)] = &[
             .into_iter()
             .collect()
     }),
+    (&NODE_HYGIENE, |input, reason| of_reason(&hygiene::findings(input), reason)),
     (&NODES_ASSIGNED, held_or_shared),
     (&NODES_TAINTED, without_taints),
     (&OS_MISMATCH, |input, reason| {
