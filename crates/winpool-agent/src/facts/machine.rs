@@ -3,9 +3,9 @@
 //!
 //! Sources, read in 2026-11: MicrosoftDocs/win32, `desktop-src/SecProv/win32-encryptablevolume.md` (`DeviceID` is that of
 //! `Win32_Volume`; the class comes with the feature BitLocker, so that without its namespace no volume is protected),
-//! `desktop-src/CIMWin32Prov/win32-operatingsystem.md` and `win32-computersystem.md`; MicrosoftDocs/windows-driver-docs,
-//! `storage/msft-volume.md`; MicrosoftDocs/windows-powershell-docs, `storage/Get-Volume.md`; kubernetes-csi/csi-proxy, README (the
-//! names of the pipes).
+//! msdn.microsoft.com, `aa394239` (`Win32_OperatingSystem`) and `aa394102` (`Win32_ComputerSystem`);
+//! MicrosoftDocs/windows-driver-docs, `storage/msft-volume.md`; MicrosoftDocs/windows-powershell-docs, `storage/Get-Volume.md`;
+//! kubernetes-csi/csi-proxy, README (the names of the pipes).
 
 use std::{collections::BTreeMap, time::Duration};
 

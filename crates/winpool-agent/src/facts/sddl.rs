@@ -1,7 +1,7 @@
 //! Who can read the files below a directory, from its security descriptor as text.
 //!
-//! Sources, read in 2026-11: MicrosoftDocs/win32, `desktop-src/SecAuthZ/ace-strings.md`, `sid-strings.md` and `well-known-sids.md`;
-//! moby/moby, `pkg/idtools/idtools_windows.go` (the accounts of containers).
+//! Sources, read in 2026-11: MicrosoftDocs/win32, `desktop-src/SecAuthZ/ace-strings.md` and `sid-strings.md`; MS-DTYP, 2.4.2.4
+//! (msdn.microsoft.com, `cc980032`); moby/moby, `pkg/idtools/idtools_windows.go` (the accounts of containers).
 
 use std::collections::BTreeSet;
 
