@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use winpool_core::{
     foreign_text::escaped_lines,
     kubernetes::syntax,
@@ -9,6 +10,7 @@ use winpool_core::{
         BootstrapTemplates, Budget, FileSelection, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, ManifestSet, Manifests,
         ReadError,
     },
+    render::kube_proxy::CONFIG_MAP_ENTRY,
     text::counted,
 };
 
@@ -49,6 +51,14 @@ pub(super) fn resources_and_templates(files: &[PathBuf]) -> Result<(ManifestSet,
     let manifests = read(files)?;
     let templates = BootstrapTemplates::among(&manifests.objects);
     Ok((resources_among(files, manifests, Some(KUBEADM_CONFIG_TEMPLATE))?, templates))
+}
+
+/// The pools and profiles in files, and the ConfigMap with the configuration of kube-proxy, if there is one.
+pub(super) fn resources_and_kube_proxy(files: &[PathBuf]) -> Result<(ManifestSet, Option<Value>), CommandError> {
+    let manifests = read(files)?;
+    let config_maps = manifests.objects.iter().filter(|one| one.object.kind() == "ConfigMap");
+    let present = config_maps.map(|one| one.object.value()).find(|value| value["data"][CONFIG_MAP_ENTRY].is_string());
+    Ok((resources_among(files, manifests, Some("ConfigMap"))?, present))
 }
 
 /// Reads the resources among manifests. Objects of another kind are skipped with a note, unless the caller reads them.

@@ -7,6 +7,7 @@ mod directory;
 mod documents;
 mod files;
 mod hints;
+mod kube_proxy;
 mod machines;
 mod objects;
 mod platform;
@@ -39,6 +40,7 @@ pub use directory::write_files;
 pub use documents::Documents;
 use files::NodeFileFormat;
 pub use hints::autoscaler_hints;
+pub use kube_proxy::kube_proxy_objects;
 pub use machines::Input;
 pub use objects::{Rendered, render};
 pub use platform::platform_files;
@@ -211,6 +213,7 @@ fn containerd_version(text: &str) -> Result<ContainerdVersion, CommandError> {
 pub(super) fn run(settings: Settings) -> Result<(), CommandError> {
     let documents = match settings.output {
         Output::Machines(target) => for_machines(&settings, target),
+        Output::KubeProxy => for_kube_proxy(&settings),
         _ => for_nodes(&settings),
     };
     documents?.write(settings.destination)
@@ -226,7 +229,7 @@ fn for_nodes(settings: &Settings) -> Result<Documents, CommandError> {
     let documents = match &settings.output {
         Output::Platform(target) => platform_files(&snapshot, &settings.expected_nodes, &resources, *target),
         Output::NodeFiles(format) => files::files(&snapshot, &settings.expected_nodes, &resources, format),
-        Output::Objects | Output::Machines(_) => Ok(rendered.into()),
+        Output::Objects | Output::Machines(_) | Output::KubeProxy => Ok(rendered.into()),
     };
     documents.map_err(|problems| input::failure(&problems))
 }
@@ -250,6 +253,16 @@ fn for_machines(settings: &Settings, target: MachineTarget) -> Result<Documents,
         MachineTarget::ClusterClassPatch => cluster_class_patches(&input, settings.class.as_deref()),
     };
     documents.map_err(|problems| input::failure(&problems))
+}
+
+/// The ConfigMap of kube-proxy in pods.
+fn for_kube_proxy(settings: &Settings) -> Result<Documents, CommandError> {
+    let (resources, present) = input::resources_and_kube_proxy(&settings.files)?;
+    let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
+    let snapshot = snapshot(&resources, nodes, &settings.namespace);
+    let rendered = render(&snapshot, &settings.expected_nodes, &resources);
+    print_notes(settings, &snapshot, &rendered.map_err(|problems| input::failure(&problems))?);
+    kube_proxy_objects(&snapshot, &settings.expected_nodes, present.as_ref()).map_err(CommandError::Problems)
 }
 
 fn print_notes(settings: &Settings, snapshot: &Snapshot, rendered: &Rendered) {

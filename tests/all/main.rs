@@ -32,6 +32,7 @@ mod golden_samples;
 mod hygiene;
 mod keeping;
 mod known_issues;
+mod kube_proxy;
 mod layers;
 mod lint;
 mod model;

@@ -8,7 +8,7 @@ pub mod containerd;
 mod docker;
 mod environment;
 pub mod hosts;
-mod kube_proxy;
+pub mod kube_proxy;
 pub mod kubeadm;
 pub mod kubelet;
 pub mod node_script;

@@ -29,6 +29,8 @@ pub(super) enum NodeTool {
     AwsManagedMachinePool,
     /// Configuration files of an RKE2 agent
     Rke2,
+    /// The ConfigMap of kube-proxy in the pods of Windows nodes, from that of Linux nodes among the files
+    KubeProxy,
     /// The KubeadmConfigTemplates, KubeadmConfigs and Secrets that the operator creates for pools with delivery.clusterAPI
     ClusterApi,
     /// Annotations for the cluster autoscaler, as patches of the MachineDeployments of pools with clusterAPI.autoscaling
@@ -71,6 +73,7 @@ impl NodeTool {
             Self::AzureManagedMachinePool => Output::Platform(Target::AzureManagedMachinePool),
             Self::AwsManagedMachinePool => Output::Platform(Target::AwsManagedMachinePool),
             Self::Rke2 => Output::Platform(Target::Rke2),
+            Self::KubeProxy => Output::KubeProxy,
             Self::ClusterApi => Output::Machines(MachineTarget::Objects),
             Self::AutoscalerHints => Output::Machines(MachineTarget::AutoscalerHints),
             Self::ClusterClassPatch => Output::Machines(MachineTarget::ClusterClassPatch),
@@ -80,7 +83,7 @@ impl NodeTool {
 
     /// Whether the output consists of objects, in the format of `--output`.
     pub(super) const fn prints_objects(self) -> bool {
-        matches!(self, Self::ClusterApi)
+        matches!(self, Self::ClusterApi | Self::KubeProxy)
     }
 
     /// Whether the output selects a class of machines, that of `--machine-deployment-class`.
@@ -103,6 +106,8 @@ pub(super) enum Output {
     NodeFiles(NodeFileFormat),
     /// Documents for a platform that makes the nodes itself.
     Platform(Target),
+    /// The ConfigMap of kube-proxy in pods.
+    KubeProxy,
     Machines(MachineTarget),
 }
 

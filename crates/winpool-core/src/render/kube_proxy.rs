@@ -3,6 +3,8 @@
 //! Sources: kubernetes/kube-proxy, `config/v1alpha1/types.go` (1.14 to v0.37.0-beta.0); kubernetes/kubernetes 1.20.2,
 //! `pkg/proxy/winkernel/proxier.go`: kube-proxy exits if `enableDSR` is set without the gate WinDSR.
 
+mod config_map;
+
 use std::collections::BTreeMap;
 
 use serde_json::json;
@@ -12,6 +14,8 @@ use winpool_api::{
 };
 
 use super::yaml::{Document, Quoted};
+
+pub use config_map::{CONFIG_MAP, CONFIG_MAP_ENTRY, CONFIG_MAP_NAMESPACE, config_map, differing};
 
 const DSR_GATE: &str = "WinDSR";
 const LAYER: &str = "Partial KubeProxyConfiguration for Windows. Other settings of the node are unchanged.\n\
