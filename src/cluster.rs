@@ -16,6 +16,7 @@ mod evidence;
 mod identity;
 mod key;
 mod kinds;
+mod kube_proxy;
 mod leases;
 mod list;
 mod machines;
@@ -48,6 +49,7 @@ pub use evidence::{EvidencePlace, EvidenceReader};
 pub use identity::{identified, identity};
 pub use key::{KeyError, OwnershipKeyStore, read as read_key};
 pub use kinds::{OfKind, all, watched};
+pub use kube_proxy::read_kube_proxy;
 pub use leases::Leases;
 pub use list::{
     ListError, is_operator_running, list_machine_objects, list_pools, list_snapshot, list_snapshot_of, list_workloads,

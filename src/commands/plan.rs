@@ -1,5 +1,6 @@
 //! `winpool plan`: what would change in the cluster, and what an upgrade would break. Read-only.
 
+mod kube_proxy;
 mod preview;
 mod text;
 
@@ -21,6 +22,7 @@ use super::{
 };
 use crate::cluster;
 
+use kube_proxy::PresentKubeProxy;
 use preview::Preview;
 
 #[derive(Debug, clap::Args)]
@@ -58,16 +60,17 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let upgrade = kubernetes.as_deref().map(render::minor).transpose()?;
     let namespace = input::namespace(namespace)?;
     let given = if files.is_empty() { None } else { Some(input::resources(&files)?) };
-    let mut snapshot = connect::runtime()?.block_on(read_cluster(&cluster, &namespace))?;
+    let (mut snapshot, kube_proxy) = connect::runtime()?.block_on(read_cluster(&cluster, &namespace))?;
     if let Some(given) = &given {
         apply(&mut snapshot, given);
     }
     check_names("--pool: ", pool.iter().map(String::as_str), snapshot.pools.names())?;
-    let preview = Preview::new(&snapshot, &pool.into_iter().collect(), upgrade);
+    let preview = Preview::new(&snapshot, &pool.into_iter().collect(), upgrade, &kube_proxy);
     output::report(format, &preview, text::text, preview.summary())
 }
 
-async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapshot, CommandError> {
+/// The objects of a cluster, and the configuration of kube-proxy in the pods of its Windows nodes.
+async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<(Snapshot, PresentKubeProxy), CommandError> {
     let progress = Progress::start("reading the cluster", "request");
     let client = progress.counting(cluster.client().await?);
     if let Ok(Some(problem)) = cluster::problem_of_definitions(&client).await {
@@ -76,16 +79,18 @@ async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<Snapsh
     let snapshot = cluster::list_snapshot(&client, namespace).await?;
     let snapshot =
         workloads::added(&client, snapshot, "new taints are planned without a check that pods tolerate them").await;
+    let kube_proxy = cluster::read_kube_proxy(&client).await;
     drop(progress);
-    match cluster::read_key(&client, namespace).await {
-        Ok(key) => Ok(Snapshot { ownership: Arc::new(Ownership::signed(key)), ..snapshot }),
+    let snapshot = match cluster::read_key(&client, namespace).await {
+        Ok(key) => Snapshot { ownership: Arc::new(Ownership::signed(key)), ..snapshot },
         Err(error) => {
             if snapshot.nodes.values().any(|node| node.owned.is_some()) {
                 input::note(&format!("the ownership records of nodes are not verified: {error}"));
             }
-            Ok(snapshot)
+            snapshot
         }
-    }
+    };
+    Ok((snapshot, kube_proxy))
 }
 
 /// Replaces stored resources by those in the files, as `kubectl apply` would.

@@ -28,6 +28,8 @@ use winpool_core::{
     workload::WorkloadName,
 };
 
+use super::kube_proxy::{KubeProxyPreview, PresentKubeProxy};
+
 /// What would change in the cluster, and what an upgrade would break.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,6 +55,8 @@ pub struct PoolPreview {
     pub withheld: Vec<PlannedChange>,
     /// What the agents of the nodes would restart, node after node within the limits of the rollout.
     pub restarts: Vec<PlannedRestart>,
+    /// What is not applied of `spec.kubeProxy`.
+    pub kube_proxy: KubeProxyPreview,
     /// The settings that this version of winpool renders differently, and that existing nodes and machines keep.
     pub kept: Vec<String>,
     /// What to write in workloads before new taints can be added.
@@ -126,13 +130,18 @@ pub struct UpgradeFinding {
 
 impl Preview {
     /// Plans these pools of a snapshot, or all and nodes without a pool, and an upgrade to `target`.
-    pub fn new(snapshot: &Snapshot, names: &BTreeSet<String>, target: Option<Minor>) -> Self {
+    pub fn new(
+        snapshot: &Snapshot,
+        names: &BTreeSet<String>,
+        target: Option<Minor>,
+        kube_proxy: &PresentKubeProxy,
+    ) -> Self {
         let planner = Planner::new(snapshot);
         let in_no_pool: Vec<&WindowsNode> = planner.unassigned().filter(|_| names.is_empty()).collect();
         let is_requested = |name: &str| names.is_empty() || names.contains(name);
         let plans = snapshot.pools.names().filter(|name| is_requested(name)).filter_map(|name| planner.plan(name));
         Self {
-            pools: plans.map(|plan| PoolPreview::new(snapshot, &plan)).collect(),
+            pools: plans.map(|plan| PoolPreview::new(snapshot, &plan, kube_proxy)).collect(),
             nodes_in_no_pool: in_no_pool.iter().map(|node| node.name.clone()).collect(),
             upgrade: target.map(|target| UpgradePreview {
                 kubernetes: target.to_string(),
@@ -159,7 +168,7 @@ impl Preview {
 }
 
 impl PoolPreview {
-    fn new(snapshot: &Snapshot, plan: &Plan) -> Self {
+    fn new(snapshot: &Snapshot, plan: &Plan, kube_proxy: &PresentKubeProxy) -> Self {
         let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
         let done = Done { results, complete: true };
         let conditions = report(snapshot, &plan.clone().with_outcomes(&done), &done).status.conditions;
@@ -177,6 +186,7 @@ impl PoolPreview {
             workloads: plan.active().map(workload_changes).unwrap_or_default(),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
             restarts: delivery::restarts(snapshot, plan),
+            kube_proxy: KubeProxyPreview::new(snapshot, plan, kube_proxy),
         }
     }
 }

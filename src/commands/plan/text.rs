@@ -58,6 +58,7 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
     };
     add_columns(&unstyled(grouped(pool.changes.iter().chain(&pool.withheld))), text);
     add_columns(&unstyled(pool.restarts.iter().map(restart).collect()), text);
+    add_columns(&unstyled(pool.kube_proxy.rows()), text);
     let kept = pool.kept.iter().map(|change| ("kept by nodes and machines".to_owned(), change.clone()));
     add_columns(&unstyled(kept.collect()), text);
     let workloads = pool.workloads.iter();
@@ -139,7 +140,7 @@ fn add_columns(rows: &[(Style, (String, String))], text: &mut String) {
 mod tests {
     use anstream::adapter::strip_str;
 
-    use super::*;
+    use super::{super::kube_proxy::KubeProxyPreview, *};
 
     fn change(kind: &str, name: &str, change: &str) -> PlannedChange {
         PlannedChange { kind: kind.into(), name: name.into(), change: change.into() }
@@ -149,7 +150,8 @@ mod tests {
         let name = name.into();
         let (changes, withheld, restarts, workloads) = (vec![], vec![], vec![], vec![]);
         let (kept, held, flags) = (vec![], vec![], vec![]);
-        PoolPreview { name, writes, changes, withheld, restarts, kept, workloads, held, flags }
+        let kube_proxy = KubeProxyPreview::default();
+        PoolPreview { name, writes, changes, withheld, restarts, kube_proxy, kept, workloads, held, flags }
     }
 
     #[test]

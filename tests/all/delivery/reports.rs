@@ -2,7 +2,7 @@
 
 use winpool_core::{
     operation::Outcome,
-    pool::delivery::{PlannedRestart, restarts},
+    pool::delivery::{PlannedRestart, restarts, without_kube_proxy},
     status::{
         event::{Event, Regarding},
         rollout,
@@ -44,6 +44,27 @@ fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
     assert_eq!(announce(&mut cluster, mirror("https://b.example")), ["win-1 win-2: None for hosts.docker.io.toml"]);
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
     assert_eq!(announced(&cluster), [""; 0]);
+}
+
+#[test]
+fn a_plan_names_the_nodes_of_rke2_and_those_whose_agents_report_that_kube_proxy_is_no_service() {
+    let mut cluster = Cluster::new(3, json!({"maxUnavailable": 3, "drain": "Never"}));
+    cluster.model.edit(NODE, "win-3", |node| node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.34.1+rke2r1"));
+    let without = |cluster: &Cluster| {
+        let snapshot = cluster.model.snapshot();
+        let nodes = without_kube_proxy(&snapshot, &plan(&snapshot, "web").unwrap());
+        nodes.into_iter().map(|(obstacle, nodes)| format!("{obstacle:?}: {}", nodes.join(" "))).collect::<Vec<_>>()
+    };
+    assert_eq!(without(&cluster), [""; 0], "the profile has no settings of kube-proxy");
+    cluster.set_profile(json!({"kubeProxy": {"winDSR": true}}));
+    assert_eq!(without(&cluster), ["Rke2: win-3"], "no agent has reported");
+    cluster.converge();
+    assert_eq!(without(&cluster), ["Rke2: win-3"], "win-1 and win-2 report no obstacle");
+    cluster.model.edit(NODE_CONFIG, "win-1", |config| config["status"]["reason"] = json!("PartlyApplied"));
+    cluster.set_profile(json!({"kubeProxy": {"winDSR": false}}));
+    assert_eq!(without(&cluster), ["Rke2: win-3", "NoService: win-1"]);
+    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
+    assert_eq!(without(&cluster), [""; 0]);
 }
 
 /// The events on nodes of one reconcile, as `type reason node: message`, and what identifies the failures. Each event has the

@@ -1,6 +1,7 @@
 //! The delivery of configurations by node agents: the rollout of a pool in a snapshot, and its actions as operations.
 
 mod agent_host;
+mod omitted;
 mod restarts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ use crate::{
 };
 
 pub use agent_host::AgentObstacle;
+pub use omitted::{KubeProxyObstacle, without_kube_proxy};
 pub use restarts::{PlannedRestart, restarts};
 
 /// The delivery to the nodes of a pool.
