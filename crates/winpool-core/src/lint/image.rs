@@ -83,9 +83,10 @@ pub(super) fn container_paths(spec: &Value) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether another program replaces the image: a variable, a template, or ko, which builds Go packages.
+/// Whether another program replaces the image: a variable, a template, a placeholder in capitals, or ko, which builds Go packages.
 fn is_variable(image: &str) -> bool {
-    image.contains(['$', '{']) || image.starts_with("ko://")
+    let is_placeholder = !image.is_empty() && image.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    image.contains(['$', '{']) || image.starts_with("ko://") || is_placeholder
 }
 
 /// The first image that runs on no Windows version together with an image before it.
@@ -220,5 +221,25 @@ fn content_system(content: &ImagePlatforms) -> Option<System> {
         (true, false) => Some(System::Windows),
         (false, true) => Some(System::Linux),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_variable;
+
+    #[test]
+    fn an_image_that_another_program_replaces_is_not_judged() {
+        for (image, expected) in [
+            ("$(IMAGE)", true),
+            ("registry.example/{{ .Values.image }}", true),
+            ("ko://example.com/web", true),
+            ("REPLACE_WITH_TOOLS_IMAGE", true),
+            ("IMAGE:1", false),
+            ("", false),
+            ("web:1", false),
+        ] {
+            assert_eq!(is_variable(image), expected, "{image}");
+        }
     }
 }

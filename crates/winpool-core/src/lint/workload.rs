@@ -77,12 +77,17 @@ impl<'a> Workload<'a> {
         format!("{} {}", self.kind, self.object["metadata"]["name"].as_str().unwrap_or_default())
     }
 
-    /// Whether it is a part of an object that another program completes, such as a patch of Kustomize: no container has
-    /// an image.
+    /// Whether it is a part of an object that another program completes, such as a patch of Kustomize: it has only init containers, or
+    /// no container has an image.
     pub fn is_patch(&self) -> bool {
         let containers = fields(self.spec(), "containers[]");
-        let is_complete = self.kind == "Pod" && containers.is_empty();
-        !is_complete && containers.iter().all(|(_, container)| container.get("image").is_none())
+        match self.kind {
+            "Pod" if containers.is_empty() => false,
+            kind => {
+                let is_completed = kind != "Pod" && self.spec()["containers"].is_null();
+                is_completed || containers.iter().all(|(_, container)| container.get("image").is_none())
+            }
+        }
     }
 
     /// The names of the claims that its pods mount. Those of a StatefulSet have an index, and are omitted.
@@ -305,6 +310,8 @@ mod tests {
             (template(json!({"nodeSelector": {}})), true),
             (template(json!({"containers": [{"name": "a", "env": []}]})), true),
             (template(json!({"containers": [{"name": "a", "image": ""}]})), false),
+            (template(json!({"initContainers": [{"name": "a", "image": "a:1"}]})), true),
+            (template(json!({"initContainers": [{"name": "a", "image": "a:1"}], "containers": []})), false),
             (json!({"kind": "Pod"}), false),
             (json!({"kind": "Pod", "spec": {"containers": []}}), false),
             (json!({"kind": "Pod", "spec": {"containers": [{"name": "a"}]}}), true),
