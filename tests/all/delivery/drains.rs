@@ -61,6 +61,18 @@ fn a_node_of_rke2_is_drained_because_one_service_restarts_everything() {
 }
 
 #[test]
+fn a_node_of_rke2_is_not_drained_for_a_file_that_its_agent_does_not_apply() {
+    let mut cluster = Cluster::new(1, json!({"drain": "IfNeeded"}));
+    cluster.model.edit(NODE, "win-1", |node| node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.34.1+rke2r1"));
+    cluster.converge();
+    cluster.take_log();
+    cluster.set_profile(json!({"kubeProxy": {"winDSR": true}}));
+    cluster.converge();
+    let expected = ["WindowsNodeConfig win-1: assign CONFIG (None)", "WindowsNodeConfig win-1: confirm CONFIG"];
+    assert_eq!(cluster.take_log(), expected);
+}
+
+#[test]
 fn a_node_is_drained_each_time_before_its_configuration_is_applied_again() {
     let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
     cluster.converge();

@@ -24,7 +24,7 @@ use crate::{
     kubernetes::whole_second,
     node::{Cordon, WindowsNode},
     operation::Write,
-    render::settings::FileSettings,
+    render::{KUBE_PROXY_YAML, settings::FileSettings},
     workload::Pod,
 };
 
@@ -355,7 +355,9 @@ fn assignment(WindowsNodeConfigSpec { config, disruption, attempt, .. }: &Window
 /// What the application of these files restarts: everything, if it is not known which files differ, or on a node of RKE2.
 fn restart(node: &WindowsNode, changed_files: Option<&BTreeSet<&str>>) -> Disruption {
     let disruption = changed_files.map_or(Disruption::ContainerdRestart, |files| {
-        files.iter().map(|file| disruption_of(file)).max().unwrap_or_default()
+        // RKE2 starts kube-proxy itself: the agent does not apply its file.
+        let applied = files.iter().filter(|file| !node.is_rke2 || **file != KUBE_PROXY_YAML);
+        applied.map(|file| disruption_of(file)).max().unwrap_or_default()
     });
     match disruption {
         Disruption::KubeletRestart if node.is_rke2 => Disruption::ContainerdRestart,
