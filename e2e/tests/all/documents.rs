@@ -36,6 +36,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("WINPOOL_BINARY=", "runs these tests"),
     ("cd dist && sha256sum ", "needs the files of a release, which release/build.sh verifies"),
     ("ctr ", "needs containerd and a registry; installation::images runs these commands"),
+    ("oc ", "needs OpenShift"),
     ("podman ", "needs a container engine and a registry"),
     ("skopeo ", "needs skopeo and a registry"),
     ("mkdir -p upstream/", "is for the next commands"),
@@ -87,6 +88,15 @@ const BEFORE: &[(&str, &str, &str)] = &[
         "kubectl create namespace argocd && kubectl -n argocd create configmap argocd-cm",
     ),
     ("docs/guard-rails.md", "kubectl label namespace shop", "kubectl create namespace shop"),
+    (
+        "docs/delivery/kubeadm.md",
+        "kubectl -n kube-system get configmap kube-proxy",
+        "mkdir profiles && printf '%s\\n' 'apiVersion: winpool.dev/v1alpha1' 'kind: WindowsRuntimeProfile' 'metadata: {name: web}' \
+         'spec: {kubeProxy: {winDSR: true}}' --- 'apiVersion: winpool.dev/v1alpha1' 'kind: WindowsNodePool' 'metadata: {name: web}' \
+         'spec: {windowsVersion: ltsc2022, nodeSelector: {matchLabels: {agentpool: web}}, profileRef: {name: web}}' \
+         >profiles/web.yaml && kubectl -n kube-system create configmap kube-proxy \
+         --from-literal='config.conf=kind: KubeProxyConfiguration'",
+    ),
     ("docs/lint.md", "helm template", "ln -s charts/winpool chart"),
     (
         "docs/lint.md",

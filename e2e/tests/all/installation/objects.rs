@@ -51,12 +51,13 @@ fn chart_kustomization_and_file_have_the_same_objects() {
 }
 
 /// The folders of `config/` that are applied in addition, and the values of the chart for the same objects.
-const OPTIONS: [(&str, &[&str]); 11] = [
+const OPTIONS: [(&str, &[&str]); 12] = [
     ("config/agent", &["agent.enabled=true"]),
     ("config/cluster-api", &["clusterAPI.enabled=true"]),
     ("config/disruption-budget", &["podDisruptionBudget.enabled=true"]),
     ("config/doctor", &["doctor.enabled=true"]),
     ("config/doctor/node-logs", &["doctor.nodeLogs=true"]),
+    ("config/kube-proxy", &["kubeProxy.enabled=true"]),
     ("config/grafana", &["grafana.enabled=true"]),
     ("config/network-policy", &["networkPolicy.enabled=true"]),
     ("config/policies", &["policies.validating=true"]),
@@ -100,7 +101,7 @@ fn the_objects_are_in_the_namespace_of_the_release() {
     let mut namespaces: Vec<_> = namespaces.collect();
     namespaces.sort();
     namespaces.dedup();
-    assert_eq!(namespaces, ["default", "kube-node-lease", "windows", "winpool-agent"]);
+    assert_eq!(namespaces, ["default", "kube-node-lease", "kube-system", "windows", "winpool-agent"]);
 }
 
 /// The Deployment with these values, in parts: replicas, pod, container.
