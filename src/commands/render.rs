@@ -213,14 +213,16 @@ fn containerd_version(text: &str) -> Result<ContainerdVersion, CommandError> {
 pub(super) fn run(settings: Settings) -> Result<(), CommandError> {
     let documents = match settings.output {
         Output::Machines(target) => for_machines(&settings, target),
-        Output::KubeProxy => for_kube_proxy(&settings),
         _ => for_nodes(&settings),
     };
     documents?.write(settings.destination)
 }
 
 fn for_nodes(settings: &Settings) -> Result<Documents, CommandError> {
-    let resources = input::resources(&settings.files)?;
+    let (resources, kube_proxy) = match settings.output {
+        Output::KubeProxy => input::resources_and_kube_proxy(&settings.files)?,
+        _ => (input::resources(&settings.files)?, None),
+    };
     let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
     let snapshot = snapshot(&resources, nodes, &settings.namespace);
     let rendered = render(&snapshot, &settings.expected_nodes, &resources);
@@ -229,7 +231,11 @@ fn for_nodes(settings: &Settings) -> Result<Documents, CommandError> {
     let documents = match &settings.output {
         Output::Platform(target) => platform_files(&snapshot, &settings.expected_nodes, &resources, *target),
         Output::NodeFiles(format) => files::files(&snapshot, &settings.expected_nodes, &resources, format),
-        Output::Objects | Output::Machines(_) | Output::KubeProxy => Ok(rendered.into()),
+        Output::KubeProxy => {
+            let documents = kube_proxy_objects(&snapshot, &settings.expected_nodes, kube_proxy.as_ref());
+            return documents.map_err(CommandError::Problems);
+        }
+        Output::Objects | Output::Machines(_) => Ok(rendered.into()),
     };
     documents.map_err(|problems| input::failure(&problems))
 }
@@ -253,16 +259,6 @@ fn for_machines(settings: &Settings, target: MachineTarget) -> Result<Documents,
         MachineTarget::ClusterClassPatch => cluster_class_patches(&input, settings.class.as_deref()),
     };
     documents.map_err(|problems| input::failure(&problems))
-}
-
-/// The ConfigMap of kube-proxy in pods.
-fn for_kube_proxy(settings: &Settings) -> Result<Documents, CommandError> {
-    let (resources, present) = input::resources_and_kube_proxy(&settings.files)?;
-    let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
-    let snapshot = snapshot(&resources, nodes, &settings.namespace);
-    let rendered = render(&snapshot, &settings.expected_nodes, &resources);
-    print_notes(settings, &snapshot, &rendered.map_err(|problems| input::failure(&problems))?);
-    kube_proxy_objects(&snapshot, &settings.expected_nodes, present.as_ref()).map_err(CommandError::Problems)
 }
 
 fn print_notes(settings: &Settings, snapshot: &Snapshot, rendered: &Rendered) {
