@@ -483,7 +483,7 @@ fn lease_problem(cluster: &dyn Cluster, since: Timestamp) -> Option<RollbackCaus
 
 /// The pods of the node, read with the kubeconfig of its kubelet.
 fn pods(host: &dyn Host, cluster: &dyn Cluster, plan: &ChangePlan) -> Result<BTreeMap<String, PodPhase>, PodsError> {
-    let unusable = |why: String| PodsError::Kubeconfig(why);
+    let unusable = PodsError::Kubeconfig;
     let path = plan.kubeconfig.as_ref().ok_or_else(|| unusable("its kubelet has no flag --kubeconfig".to_owned()))?;
     let kubeconfig = host.read(path).map_err(|error| unusable(format!("{path}: {error}")))?;
     let kubeconfig = kubeconfig.ok_or_else(|| unusable(format!("{path} does not exist")))?;
