@@ -39,7 +39,9 @@ if [[ ! -e $WINEPREFIX/initialized ]]; then
   if [[ ! -e $WINEPREFIX/initialized ]]; then
     # It reports that there is no system for 32-bit programs.
     log=$(wine64 wineboot -i 9>&- 2>&1) || { echo "$log" >&2; exit 1; }
-    # The service manager of the first session would end with it.
+    # A service has 10 s to connect and to answer, which a busy machine can exceed. In milliseconds, as text.
+    wine64 reg add 'HKLM\System\CurrentControlSet\Control' /v ServicesPipeTimeout /d 300000 /f 9>&- > /dev/null
+    # The service manager of the first session would end with it, and the next one reads the limit.
     wineserver -w
     touch "$WINEPREFIX/initialized"
   fi
