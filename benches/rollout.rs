@@ -171,5 +171,6 @@ fn assigned(disruption: Disruption, now: Timestamp) -> WindowsNodeConfigSpec {
         confirmed: None,
         confirm_timeout: "5m".into(),
         assigned_at: Time(now),
+        diagnose: None,
     }
 }

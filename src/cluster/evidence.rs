@@ -15,6 +15,8 @@ use super::{explain, kinds, list::PAGE, status_code};
 
 /// The maximum number of objects of a part.
 const MAX_OBJECTS: usize = 5_000;
+/// The parts whose kinds a cluster need not have.
+const OPTIONAL: [EvidencePart; 3] = [EvidencePart::Pools, EvidencePart::Machines, EvidencePart::NodeConfigs];
 /// The maximum number of pages of a list, of which only some objects may be kept.
 const MAX_PAGES: usize = 400;
 
@@ -70,7 +72,7 @@ impl EvidenceReader {
             Err(_) => EvidenceLayer::Unavailable(format!("listing {resource} took longer than the time limit")),
             Ok(Err(error)) => match status_code(&error) {
                 // Without the kind there are no objects.
-                Some(404) if matches!(part, EvidencePart::Pools | EvidencePart::Machines) => EvidenceLayer::default(),
+                Some(404) if OPTIONAL.contains(&part) => EvidenceLayer::default(),
                 Some(403) => EvidenceLayer::Unavailable(format!(
                     "the permission to list {resource} is missing, which the role winpool-doctor in config/doctor has"
                 )),

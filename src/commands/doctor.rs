@@ -61,6 +61,7 @@ pub(super) struct Args {
 /// A symptom was found, or the subject does not exist.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { subject, namespace, timeout, node_logs, bundle: directory, from, output: format, cluster } = args;
+    let is_offline = from.is_some();
     let evidence = match from {
         Some(directory) => bundle::read(&directory)?,
         None => {
@@ -77,7 +78,11 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     if let Some(directory) = &directory {
         bundle::write(directory, &evidence)?;
     }
-    let diagnosis = Diagnosis::of(&evidence);
+    let mut diagnosis = Diagnosis::of(&evidence);
+    if is_offline {
+        // Its time would be that of the bundle.
+        diagnosis.request = None;
+    }
     output::report(format, &diagnosis, text::text, diagnosis.summary())
 }
 

@@ -1,5 +1,6 @@
 //! The delivery of configurations by node agents, on a model of the API server with simulated agents.
 
+mod diagnoses;
 mod drains;
 mod renderings;
 mod reports;
@@ -590,6 +591,7 @@ fn no_change_of_a_node_begins_while_a_confirmation_could_not_be_written() {
         confirmed: confirmed.map(str::to_owned),
         confirm_timeout: "5m".into(),
         assigned_at: Time(Timestamp::UNIX_EPOCH),
+        diagnose: None,
     };
     let (assign, confirm) = (spec(None), spec(Some("1")));
     let failed = |kind, name| Write::delete(Action::DeleteNodeConfig, WriteTarget::new(kind, name));

@@ -124,6 +124,131 @@ fn each_log_that_is_not_read_or_cut_is_named_and_excludes_nothing() {
 }
 
 #[test]
+fn a_node_whose_agent_has_not_answered_excludes_nothing_and_the_command_that_asks_it_is_printed() {
+    let first = |evidence: &mut Value| evidence["nodeConfigs"]["read"]["items"].as_array_mut().unwrap()[0].take();
+    let command = |node: &str| {
+        Some(format!("kubectl annotate wnp web winpool.dev/diagnose={node}@2026-11-26T03:00:00Z --overwrite"))
+    };
+    let mut fleet = Fleet { nodes: 2, answered: false, ..Fleet::default() };
+    let not_asked = fleet.evidence();
+    fleet.answered = true;
+    let mut one_has_not_answered = fleet.evidence();
+    let mut of_first = first(&mut one_has_not_answered);
+    of_first["status"]["diagnosis"].take();
+    one_has_not_answered["nodeConfigs"]["read"]["items"][0] = of_first;
+    let mut one_has_no_agent = fleet.evidence();
+    one_has_no_agent["nodeConfigs"]["read"]["items"].as_array_mut().unwrap().remove(0);
+    fleet.answer = json!({"requestedAt": "2026-11-26T02:20:00Z"});
+    let old = fleet.evidence();
+    fleet.answer = json!({"networks": null});
+    let not_read = fleet.evidence();
+    let forbidden = without(&not_asked, EvidencePart::NodeConfigs, &json!({"unavailable": "forbidden"}));
+    let table = [
+        (not_asked, "agents do not show it (win-0 was not asked, win-1 was not asked)", command("win-0")),
+        (
+            one_has_not_answered,
+            "agents do not show it (win-0 was asked at 2026-11-26T02:58:00Z, and has not answered yet)",
+            None,
+        ),
+        (one_has_no_agent, "agents do not show it (win-0 has no agent)", None),
+        (
+            old,
+            "agents do not show it (win-0 was asked at 2026-11-26T02:58:00Z, and has not answered yet, win-1 was asked at \
+             2026-11-26T02:58:00Z, and has not answered yet)",
+            None,
+        ),
+        (not_read, "agents do not show it (win-0 has not read its networks, win-1 has not read its networks)", None),
+        (forbidden, "windowsnodeconfigs are not read: forbidden", None),
+    ];
+    for (case, expected, request) in table {
+        let diagnosis = diagnosis(&case);
+        let because = because(&diagnosis, "hns-network");
+        assert_eq!(because.split_once(". Run on the node: ").unwrap().0, expected);
+        assert_eq!(diagnosis.request, request, "{expected}");
+    }
+    let mut unready = Fleet { nodes: 2, answered: false, ..Fleet::default() }.evidence();
+    unready["nodes"]["read"]["items"][1]["status"]["conditions"][0]["status"] = json!("False");
+    assert_eq!(diagnosis(&unready).request, command("win-1"), "a node that is not ready comes first");
+}
+
+#[test]
+fn the_answer_of_one_agent_is_enough_to_find_a_symptom() {
+    let mut fleet = Fleet { nodes: 2, ..Fleet::default() };
+    fleet.answer = json!({"loadBalancers": 0});
+    let mut case = fleet.evidence();
+    case["nodeConfigs"]["read"]["items"].as_array_mut().unwrap().remove(0);
+    let found = json!(diagnosis(&case).found[0]);
+    let text = "there is none, and kube-proxy runs: at least that of the Service kubernetes is missing";
+    let expected = json!([{"object": "Node win-1", "place": "load balancers of HNS", "text": text}]);
+    assert_eq!((&found["id"], &found["evidence"]), (&json!("load-balancers-lost"), &expected));
+}
+
+#[test]
+fn what_an_answer_does_not_prove_is_not_determinable() {
+    let table = [
+        (
+            "mtu",
+            json!({"adapters": [{"name": "vEthernet (Ethernet)", "mtu": 1500}]}),
+            "the network of win-0 may have a smaller MTU than its adapters: vEthernet (Ethernet) 1500",
+        ),
+        (
+            "exception-list",
+            json!({"exceptions": ["10.244.0.0/16", "100.64.0.0/10", "fd00::/48"]}),
+            "compare the address with the ExceptionList of win-0: 10.244.0.0/16, 100.64.0.0/10, fd00::/48",
+        ),
+        (
+            "log-rotation",
+            json!({"largestLog": {"path": "a", "mebibytes": 900}}),
+            "win-0 has not read containerLogMaxSize",
+        ),
+        ("service-stopped", json!({"services": []}), "win-0 has not read its services"),
+    ];
+    for (id, answer, expected) in table {
+        let because = because(&diagnosis(&Fleet { answer, ..Fleet::default() }.evidence()), id);
+        assert!(because.starts_with(&format!("agents do not show it ({expected}). ")), "{because}");
+    }
+    // Without kube-proxy, for instance with another program for Services, there are no load balancers.
+    let answer = json!({"loadBalancers": 0});
+    let without_proxy = Fleet { answer, components: vec![false, true, true], ..Fleet::default() };
+    assert!(diagnosis(&without_proxy.evidence()).excluded.contains(&"load-balancers-lost"));
+    // A pod that began after the reading, and one with the network of the node.
+    for change in [
+        |pod: &mut Value| {
+            pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = json!("2026-11-26T02:59:00Z")
+        },
+        |pod: &mut Value| pod["spec"]["hostNetwork"] = json!(true),
+        |pod: &mut Value| pod["spec"]["securityContext"] = json!({"windowsOptions": {"hostProcess": true}}),
+    ] {
+        let mut case = Fleet { answer: json!({"endpoints": []}), ..Fleet::default() }.evidence();
+        change(&mut case["pods"]["read"]["items"][3]);
+        assert!(diagnosis(&case).excluded.contains(&"hns-endpoint-missing"), "{case:#}");
+    }
+}
+
+#[test]
+fn the_ends_of_logs_that_an_agent_has_read_show_symptoms_too() {
+    let line = "E1126 02:00:00.1 1 hns.go:1] \"Unable to find HNS Network\" name=\"cbr0\"";
+    let log = json!({"service": "kube-proxy", "place": r"C:\var\log\kube-proxy.log", "lines": [line]});
+    let case = Fleet { answer: json!({ "logs": [log] }), ..Fleet::default() }.evidence();
+    let not_asked = json!({"unavailable": "give --node-logs"});
+    let found = json!(diagnosis(&without(&case, EvidencePart::NodeLogs, &not_asked)).found[0]);
+    let place = r"log of kube-proxy, C:\var\log\kube-proxy.log, by the agent";
+    let expected = json!([{"object": "Node win-0", "place": place, "text": line}]);
+    assert_eq!((&found["id"], &found["evidence"]), (&json!("kube-proxy-network"), &expected));
+}
+
+#[test]
+fn an_acknowledged_issue_is_no_symptom() {
+    let mut case = Fleet::default().evidence();
+    case["nodes"]["read"]["items"][0]["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.28.0");
+    assert_eq!(found(&diagnosis(&case)), ["known-issue"]);
+    let ids: Vec<_> = winpool_api::facts::known_issues::KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
+    case["pools"]["read"]["items"][0]["metadata"]["annotations"] =
+        json!({"winpool.dev/acknowledge-issues": ids.join(",")});
+    assert!(diagnosis(&case).excluded.contains(&"known-issue"));
+}
+
+#[test]
 fn a_pod_is_asked_about_alone() {
     let mut fleet = Fleet { pods: 2, ..Fleet::default() };
     fleet.sandbox("failed to reserve sandbox name");
@@ -153,7 +278,8 @@ fn a_missing_permission_is_the_reason_and_hides_no_other_symptom() {
     let diagnosis = diagnosis(&without(&Fleet::default().evidence(), EvidencePart::Events, &forbidden));
     let about_events: BTreeSet<_> =
         SYMPTOMS.iter().filter(|symptom| symptom.parts().contains(&EvidencePart::Events)).map(|one| one.id).collect();
-    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.command().is_some()).map(|symptom| symptom.id);
+    let by_nodes =
+        SYMPTOMS.iter().filter(|symptom| is_logged(symptom) || symptom.parts().is_empty()).map(|symptom| symptom.id);
     assert_eq!(undetermined(&diagnosis), about_events.iter().copied().chain(by_nodes).collect());
     let one = diagnosis.not_determinable.iter().find(|found| found.id == "flannel-subnet-env").unwrap();
     assert_eq!(one.because.to_string(), "events are not read: the permission to list events is missing");
@@ -180,8 +306,9 @@ proptest! {
         old_events in any::<bool>(),
         completed in any::<bool>(),
         of_node in any::<bool>(),
+        answered in any::<bool>(),
     ) {
-        let mut fleet = Fleet { nodes, pods, components, ..Fleet::default() };
+        let mut fleet = Fleet { nodes, pods, components, answered, ..Fleet::default() };
         if old_events {
             // The pods have started since.
             fleet.events(&["FailedCreatePodSandBox", "Failed", "FailedMount", "FailedKillPod"], "subnet.env csi-proxy hcnDeleteNamespace connectex");

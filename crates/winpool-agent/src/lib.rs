@@ -11,6 +11,7 @@ pub mod change_plan;
 pub mod content;
 pub mod credentials;
 pub mod cycle;
+pub mod diagnosis;
 pub mod expand;
 pub mod facts;
 pub mod host;
@@ -26,6 +27,7 @@ mod refuse;
 pub mod report;
 pub mod run;
 pub mod runtime;
+mod script;
 #[cfg(test)]
 mod tests;
 pub mod uninstall;

@@ -34,7 +34,7 @@ pub fn system_uuid(host: &dyn Host) -> String {
     last.trim_matches('{').trim_matches('}').to_ascii_uppercase()
 }
 
-/// The status for the desired configuration, without what does not depend on it: the UUID of the machine, and facts.
+/// The status for the desired configuration, without what does not depend on it: the UUID of the machine, facts and a diagnosis.
 pub fn status(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> WindowsNodeConfigStatus {
     let (phase, reason, message) = phase(journal, desired, observed);
     WindowsNodeConfigStatus {
@@ -50,6 +50,7 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) ->
         observed_attempt: desired.attempt,
         restarted_at: journal.restarted.map(Time),
         facts: None,
+        diagnosis: None,
     }
 }
 
@@ -64,8 +65,17 @@ pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
 }
 
 /// The fields of the status that are not written without a value.
-const OPTIONAL: [&str; 8] =
-    ["reason", "message", "applied", "layout", "agentVersion", "systemUUID", "observedDigest", "restartedAt"];
+const OPTIONAL: [&str; 9] = [
+    "reason",
+    "message",
+    "applied",
+    "layout",
+    "agentVersion",
+    "systemUUID",
+    "observedDigest",
+    "restartedAt",
+    "diagnosis",
+];
 
 fn phase(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) -> (NodeConfigPhase, &'static str, String) {
     let error = observed.error.clone().unwrap_or_default();

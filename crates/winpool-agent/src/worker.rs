@@ -3,12 +3,14 @@
 use std::{collections::BTreeMap, io, mem, time::Duration};
 
 use jiff::Timestamp;
-use winpool_api::{NodeFacts, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use winpool_api::{NodeDiagnosis, NodeFacts, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 use winpool_core::{kubernetes::duration, pool};
 
 use super::{
     change_plan::{ChangePlan, Refusal, RefusalReason},
     cycle::{Cluster, Cycle, Limits, NextStep},
+    diagnosis,
     facts::{self, FactReference},
     host::Host,
     journal::{ConfigId, Journal},
@@ -61,6 +63,8 @@ pub struct Worker<'a> {
     is_compared: bool,
     /// The facts that were read last, and when.
     facts: Option<(NodeFacts, Timestamp)>,
+    /// The answer to the request of a diagnosis.
+    diagnosis: Option<NodeDiagnosis>,
     /// The status that was written last.
     reported: Option<WindowsNodeConfigStatus>,
 }
@@ -88,6 +92,7 @@ impl<'a> Worker<'a> {
             compared: None,
             is_compared: false,
             facts: None,
+            diagnosis: None,
             reported: None,
         })
     }
@@ -110,12 +115,25 @@ impl<'a> Worker<'a> {
             Err(error) => (NextStep::Wait, Some(error.to_string())),
         };
         self.observed.error = error;
+        self.diagnose(spec.and_then(|spec| spec.diagnose.as_ref()), next);
         match desired.map_or(Ok(()), |desired| self.report_with_facts(&desired, next)) {
             Ok(()) => next,
             Err(error) => {
                 tracing::warn!(%error, "status not written, it is retried");
                 if next == NextStep::Idle { NextStep::Wait } else { next }
             }
+        }
+    }
+
+    /// Reads the node if somebody asked for a diagnosis, unless it is being changed; and removes one that nobody asks for any more.
+    fn diagnose(&mut self, request: Option<&Time>, next: NextStep) {
+        if self.diagnosis.as_ref().is_some_and(|diagnosis| Some(&diagnosis.requested_at) != request) {
+            self.diagnosis = None;
+        }
+        let is_changing = next == NextStep::Continue || self.cycle.journal().change.is_some();
+        if let Some(request) = request.filter(|_| self.diagnosis.is_none() && !is_changing) {
+            let kubelet = self.source.kubelet_config();
+            self.diagnosis = Some(diagnosis::read(self.host, request.clone(), kubelet.as_ref()));
         }
     }
 
@@ -267,7 +285,8 @@ impl<'a> Worker<'a> {
         let system_uuid = self.system_uuid.clone();
         let status = report::status(self.cycle.journal(), desired, &self.observed);
         let facts = self.facts.as_ref().map(|(facts, _)| facts.clone());
-        let status = WindowsNodeConfigStatus { system_uuid, facts, ..status };
+        let diagnosis = self.diagnosis.clone();
+        let status = WindowsNodeConfigStatus { system_uuid, facts, diagnosis, ..status };
         if self.reported.as_ref() == Some(&status) {
             return Ok(());
         }
@@ -302,7 +321,8 @@ mod tests {
     /// What a kubelet prints that accepts its configuration and has no API server.
     const ACCEPTED: &str = "failed to run Kubelet: no client provided, cannot use webhook authentication\n";
 
-    /// An API server with one ConfigMap, the phases that were written one after the other, and the facts of each status.
+    /// An API server with one ConfigMap, the phases that were written one after the other, the facts of each status, and the request
+    /// that its diagnosis answers.
     #[derive(Default)]
     struct FakeSource {
         data: RefCell<BTreeMap<String, String>>,
@@ -310,6 +330,7 @@ mod tests {
         reported: RefCell<Vec<(NodeConfigPhase, String)>>,
         layout: RefCell<String>,
         facts: RefCell<Vec<Option<NodeFacts>>>,
+        answered: RefCell<Vec<Option<Timestamp>>>,
     }
 
     impl Cluster for FakeSource {
@@ -342,6 +363,7 @@ mod tests {
                 self.reported.borrow_mut().push(phase);
             }
             self.facts.borrow_mut().push(status.facts.clone());
+            self.answered.borrow_mut().push(status.diagnosis.as_ref().map(|diagnosis| diagnosis.requested_at.0));
             Ok(())
         }
 
@@ -364,7 +386,8 @@ mod tests {
             attempt: 1,
             confirmed: None,
             confirm_timeout: "5m".into(),
-            assigned_at: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
+            assigned_at: Time(Timestamp::UNIX_EPOCH),
+            diagnose: None,
         }
     }
 
@@ -463,5 +486,37 @@ mod tests {
         for _ in 0..6 {
             assert_eq!(after(11, "").len(), 3, "nothing is written while nothing changes");
         }
+    }
+
+    /// The spec while somebody asks for a diagnosis since a minute.
+    fn asked(minute: Option<i64>) -> WindowsNodeConfigSpec {
+        let at = minute.map(|minute| Time(Timestamp::from_second(60 * minute).unwrap()));
+        WindowsNodeConfigSpec { diagnose: at, ..spec() }
+    }
+
+    #[test]
+    fn a_request_is_answered_once_and_the_answer_ends_with_it() {
+        let (host, source) = (FakeHost::new("", []), FakeSource::default());
+        source.data.replace(files(42));
+        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        for (minute, answered, readings) in
+            [(None, None, 0), (Some(1), Some(60), 1), (Some(1), Some(60), 1), (Some(2), Some(120), 2), (None, None, 2)]
+        {
+            worker.reconcile(Some(&asked(minute)));
+            let last = source.answered.borrow().last().copied().flatten().map(Timestamp::as_second);
+            let scripts = host.0.borrow().runs.iter().filter(|run| run.contains("Get-HnsNetwork")).count();
+            assert_eq!((last, scripts), (answered, readings), "{minute:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_not_read_for_a_diagnosis_while_it_is_changed() {
+        let mut host = layouts::eks("");
+        host.0.get_mut().programs.push(("kubelet.exe", "--config", output(1, "", ACCEPTED)));
+        let source = FakeSource { data: files(42).into(), ..FakeSource::default() };
+        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        worker.reconcile(Some(&asked(Some(1))));
+        assert_eq!(source.reported.borrow().last().unwrap().0, NodeConfigPhase::Applying);
+        assert_eq!(source.answered.borrow().last(), Some(&None));
     }
 }

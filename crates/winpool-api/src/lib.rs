@@ -14,6 +14,7 @@ pub mod facts;
 mod named;
 pub mod names;
 mod node_config;
+mod node_diagnosis;
 mod node_facts;
 pub mod pattern;
 mod pool;
@@ -32,6 +33,10 @@ pub use delivery::{Delivery, DeliveryMethod, DrainPolicy, DriftPolicy, NodeLimit
 pub use node_config::{
     ConfigReference, Disruption, NodeConfigPhase, RejectedConfig, WindowsNodeConfig, WindowsNodeConfigSpec,
     WindowsNodeConfigStatus,
+};
+pub use node_diagnosis::{
+    AdapterState, ContainerLog, DiagnosisRequest, HnsNetwork, LogEnd, NodeDiagnosis, RouteState, ServiceRun,
+    ServiceRunState,
 };
 pub use node_facts::{DirectoryFacts, NodeFacts, ServiceFacts, ServiceStart};
 pub use pool::{

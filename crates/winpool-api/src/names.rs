@@ -70,6 +70,8 @@ pub mod annotation {
     pub const ALLOW_RENDERING: &str = "winpool.dev/allow-rendering";
     /// On a pool: the ids of the known issues that its status does not report, separated by commas.
     pub const ACKNOWLEDGE_ISSUES: &str = "winpool.dev/acknowledge-issues";
+    /// On a pool: a node and a time, as `win-1@2026-06-01T12:00:00Z`. Its agent reads what `winpool doctor` needs.
+    pub const DIAGNOSE: &str = "winpool.dev/diagnose";
     /// What a rendering was made from: digests of what people write. On a ConfigMap of a configuration its own, and on a
     /// MachineDeployment or MachinePool that of the template that winpool lets it refer to, after the name of the template.
     pub const RENDERED_FROM: &str = "winpool.dev/rendered-from";

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
+    node_diagnosis::NodeDiagnosis,
     node_facts::NodeFacts,
     pattern::{DIGEST, DURATION, OBJECT_NAME},
 };
@@ -95,6 +96,10 @@ pub struct WindowsNodeConfigSpec {
     /// When the operator assigned digest and attempt, by the operator's clock. The timeout of the rollout begins here.
     /// Example: 2026-06-01T12:00:00Z.
     pub assigned_at: Time,
+    /// When somebody asked for a diagnosis of the node by the annotation winpool.dev/diagnose of the pool. It is removed after 15 minutes.
+    /// Example: 2026-06-01T12:00:00Z.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnose: Option<Time>,
 }
 
 fn first_attempt() -> u32 {
@@ -171,6 +176,9 @@ pub struct WindowsNodeConfigStatus {
     /// What the agent has read about Windows on the node. It is read at most every 10 minutes, and written when it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<NodeFacts>,
+    /// What the agent has read because of spec.diagnose, without which it is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<NodeDiagnosis>,
 }
 
 named_enum! {

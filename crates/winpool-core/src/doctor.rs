@@ -14,13 +14,18 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::NodeCondition;
 use serde::Serialize;
 
-use crate::text::counted;
+use winpool_api::names::annotation;
+
+use crate::{
+    kubernetes::{shell_quoted, whole_second},
+    text::counted,
+};
 use case::{Case, Checked, contains_one};
 use symptoms::Detection;
 
 pub use case::{Observation, Undetermined};
 pub use evidence::{DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, LogContent, NodeLog, Unavailable};
-pub use logs::{LOG_SOURCES, LogSource, LogWindow, event_lines, file_lines};
+pub use logs::{LOG_SOURCES, LogSource, LogWindow, event_lines, file_lines, masked_lines};
 pub use masking::{masked, reduced};
 pub use symptoms::{SYMPTOMS, Symptom};
 
@@ -36,6 +41,8 @@ pub struct Diagnosis {
     /// The ids of the symptoms that it does not have.
     pub excluded: Vec<&'static str>,
     pub not_determinable: Vec<UndeterminedSymptom>,
+    /// The command that asks the agent of a node for what only the node shows; `None` without an agent that was not asked.
+    pub request: Option<String>,
 }
 
 /// A symptom that was found.
@@ -67,9 +74,10 @@ pub struct UndeterminedSymptom {
 impl Diagnosis {
     /// The diagnosis from what was read.
     pub fn of(evidence: &Evidence) -> Self {
-        let case = Case { evidence };
+        let case = Case::new(evidence);
         let (found, excluded, not_determinable) = (Vec::new(), Vec::new(), Vec::new());
-        let mut diagnosis = Self { subject: evidence.subject.to_string(), found, excluded, not_determinable };
+        let request = request(&case);
+        let mut diagnosis = Self { subject: evidence.subject.to_string(), found, excluded, not_determinable, request };
         for symptom in SYMPTOMS {
             match verdict(symptom, &case) {
                 Ok(observed) if observed.is_empty() => diagnosis.excluded.push(symptom.id),
@@ -97,6 +105,23 @@ impl FoundSymptom {
         let evidence = observed.into_iter().take(MAX_OBSERVATIONS).collect();
         Self { id, title, evidence, more, cause, remedy, source }
     }
+}
+
+/// The command that asks an agent that was not asked, of a node that is not ready first.
+fn request(case: &Case<'_>) -> Option<String> {
+    let unasked = case.node_configs().ok()?.iter().filter(|config| config.diagnosis_request().is_none());
+    let is_ready = |node: &str| {
+        case.conditions().is_ok_and(|all| {
+            all.into_iter().any(|(of, condition)| {
+                case::name(&of.metadata) == node && condition.type_ == "Ready" && condition.status == "True"
+            })
+        })
+    };
+    let config =
+        unasked.filter(|config| config.pool().is_some()).min_by_key(|config| (is_ready(&config.name), &config.name))?;
+    let at = whole_second(case.now());
+    let annotation = format!("{}={}@{at}", annotation::DIAGNOSE, config.name);
+    Some(format!("kubectl annotate wnp {} {} --overwrite", config.pool()?, shell_quoted(&annotation)))
 }
 
 /// What shows a symptom. Without an observation, every part that could have one must be complete.
@@ -127,6 +152,7 @@ fn detect(detection: &Detection, case: &Case<'_>) -> Checked {
             Ok(shown.map(|(node, condition)| Observation::of_condition(node, condition)).collect())
         }
         Detection::Check { check, .. } => check(case),
+        Detection::Agent { check, command, .. } => checks::answered(case, check, command),
         Detection::Log { services, texts, command } => checks::logged(case, services, texts, command),
         Detection::OnNode { command } => Err(Undetermined::OnNode(command)),
     }

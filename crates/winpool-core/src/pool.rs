@@ -35,8 +35,8 @@ pub use node_config::NodeConfigView;
 pub use snapshot::{ConfigMapView, ProfileView, RuntimeClassView, Snapshot, digest};
 
 use winpool_api::{
-    DeletionPolicy, LabelSelector, Mode, RuntimeClassIsolation, RuntimeClassScope, Taint, Toleration,
-    WindowsNodePoolStatus, facts::Build,
+    DeletionPolicy, DiagnosisRequest, LabelSelector, Mode, RuntimeClassIsolation, RuntimeClassScope, Taint, Toleration,
+    WindowsNodePoolStatus, facts::Build, names::annotation,
 };
 
 use self::{machines::MachineRules, rollout::RolloutRules};
@@ -56,6 +56,8 @@ pub struct Pool {
     pub finalizers: Vec<String>,
     /// The changes that the annotations allow.
     pub consents: Consents,
+    /// The node whose agent somebody asks for a diagnosis.
+    pub diagnosis_request: Option<DiagnosisRequest>,
     /// The parsed spec, or its problems.
     pub spec: Result<Spec, Vec<Problem>>,
     pub status: WindowsNodePoolStatus,
@@ -139,6 +141,7 @@ impl Pool {
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: metadata.finalizers.unwrap_or_default(),
             consents: Consents::read(&annotations),
+            diagnosis_request: annotations.get(annotation::DIAGNOSE).and_then(|request| request.parse().ok()),
         }
     }
 
@@ -153,6 +156,7 @@ impl Pool {
             deleting: true,
             finalizers: Vec::new(),
             consents: Consents::default(),
+            diagnosis_request: None,
             spec: Err(Vec::new()),
             status: WindowsNodePoolStatus::default(),
         }

@@ -1,6 +1,7 @@
 //! Configurations that agents apply to simulated nodes: the operator, the agents and the API server are the real ones.
 
 mod delivery;
+mod diagnosis;
 mod hygiene;
 mod killed_operator;
 mod lost_nodes;

@@ -158,9 +158,9 @@ impl SubjectReader {
         self.read(evidence, EvidencePart::Nodes, &place, |_| true).await;
     }
 
-    /// Reads the pods on nodes, and their Leases.
+    /// Reads the pods on nodes, the Leases of the nodes, and their WindowsNodeConfigs.
     async fn read_on_nodes(&self, evidence: &mut Evidence, names: &[String]) {
-        let (pods, leases) = match names {
+        let (pods, own) = match names {
             [name] => (Some(format!("spec.nodeName={name}")), named(name)),
             _ => (None, None),
         };
@@ -172,8 +172,9 @@ impl SubjectReader {
             _ => self.reader.part(EvidencePart::Pods, &place, |pod| is_of(&pod["spec"]["nodeName"])).await,
         };
         evidence.set(EvidencePart::Pods, pods);
-        let place =
-            EvidencePlace { namespace: Some(NODE_LEASES.to_owned()), fields: leases, ..EvidencePlace::default() };
+        let mut place = EvidencePlace { fields: own, ..EvidencePlace::default() };
+        self.read(evidence, EvidencePart::NodeConfigs, &place, |config| is_of(&config["metadata"]["name"])).await;
+        place.namespace = Some(NODE_LEASES.to_owned());
         self.read(evidence, EvidencePart::Leases, &place, |lease| is_of(&lease["metadata"]["name"])).await;
     }
 }

@@ -33,6 +33,13 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     for UndeterminedSymptom { id, because, .. } in &diagnosis.not_determinable {
         let _ = writeln!(text, "  {id}: {}", ForeignText::from(because.to_string()));
     }
+    if let Some(request) = &diagnosis.request {
+        let _ = writeln!(
+            text,
+            "{BOLD}Ask the agent of a node{BOLD:#} for what only the node shows, and run winpool doctor again after a minute:\n  {}",
+            ForeignText::from(request.as_str())
+        );
+    }
     text
 }
 

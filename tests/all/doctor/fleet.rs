@@ -29,6 +29,10 @@ pub struct Fleet {
     pub renewed: &'static str,
     /// Lines in the logs of each node: service, line.
     pub logs: Vec<(&'static str, String)>,
+    /// Whether the agents were asked and have answered.
+    pub answered: bool,
+    /// What differs in their answers from those of a healthy node.
+    pub answer: Value,
 }
 
 impl Default for Fleet {
@@ -49,6 +53,8 @@ impl Default for Fleet {
             events: Vec::new(),
             renewed: JUST_NOW,
             logs: Vec::new(),
+            answered: true,
+            answer: json!({}),
         }
     }
 }
@@ -139,6 +145,35 @@ impl Fleet {
         LOG_SOURCES.iter().map(|source| log(source.service)).collect()
     }
 
+    /// The WindowsNodeConfig of a node, in which its agent has answered.
+    fn node_config(&self, node: usize) -> Value {
+        let running = |name: &str| json!({"name": name, "state": "Running"});
+        let healthy = json!({
+            "requestedAt": "2026-11-26T02:58:00Z",
+            "readAt": "2026-11-26T02:58:10Z",
+            "networks": [{"name": "nat", "type": "nat"}, {"name": "flannel.4096", "type": "Overlay"}],
+            "endpoints": (0..self.pods).map(|number| format!("10.244.{node}.{number}")).collect::<Vec<_>>(),
+            "exceptions": [],
+            "loadBalancers": 12,
+            "routes": [{"destination": "0.0.0.0/0", "nextHop": "192.168.0.1", "adapter": "vEthernet (Ethernet)"}],
+            "ports": [10250],
+            "adapters": [{"name": "vEthernet (Ethernet)", "mtu": 1450}, {"name": "Ethernet 2", "mtu": 1500}],
+            "services": [running("containerd"), running("kubelet"), running("hns"), running("vmcompute")],
+            "largestLog": {"path": r"C:\var\log\pods\shop_app_1\app\0.log", "mebibytes": 9, "maximumMebibytes": 10},
+            "logs": [],
+        });
+        let mut config = json!({
+            "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodeConfig", "metadata": {"name": format!("win-{node}")},
+            "spec": {"pool": "web", "nodeUID": "u", "config": "web-1", "digest": "1", "confirmTimeout": "5m", "assignedAt": LONG_AGO},
+            "status": {"phase": "Applied"},
+        });
+        if self.answered {
+            config["spec"]["diagnose"] = healthy["requestedAt"].clone();
+            config["status"]["diagnosis"] = merged(healthy, &self.answer);
+        }
+        config
+    }
+
     /// What is read of this fleet.
     pub fn evidence(&self) -> Value {
         let sets: Vec<&str> =
@@ -189,6 +224,7 @@ impl Fleet {
             "leases": read(names().map(lease).collect()),
             "endpointSlices": read(vec![json!({"metadata": {"name": "app", "namespace": "shop"}, "addressType": "IPv4", "endpoints": endpoints})]),
             "machines": read(Vec::new()),
+            "nodeConfigs": read((0..self.nodes).map(|node| self.node_config(node)).collect()),
             "nodeLogs": read(names().flat_map(|name| self.logs_of(&name)).collect()),
         })
     }
@@ -205,6 +241,7 @@ pub fn without(evidence: &Value, part: EvidencePart, missing: &Value) -> Value {
         EvidencePart::Leases => "leases",
         EvidencePart::EndpointSlices => "endpointSlices",
         EvidencePart::Machines => "machines",
+        EvidencePart::NodeConfigs => "nodeConfigs",
         EvidencePart::NodeLogs => "nodeLogs",
     };
     merged(evidence.clone(), &json!({ name: missing }))

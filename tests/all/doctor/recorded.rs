@@ -187,6 +187,29 @@ const LOGS: &[(&[&str], &str, &str)] = &[
     (&["service-exits"], "nssm", r"Program C:\k\kubelet.exe for service kubelet exited with return code 1."),
 ];
 
+/// What differs in the answer of an agent.
+fn answers() -> Vec<(&'static [&'static str], Value)> {
+    let endpoints = json!(["10.244.0.0", "10.244.0.0"]);
+    let adapters = json!([{"name": "vEthernet (Ethernet 2)", "mtu": 1500}, {"name": "Ethernet 2", "mtu": 1460}]);
+    let log = json!({"path": r"C:\var\log\pods\shop_app_1\app\0.log", "mebibytes": 51, "maximumMebibytes": 10});
+    vec![
+        // Azure/acs-engine#4352
+        (&["hns-network"], json!({"networks": [{"name": "nat", "type": "nat"}]})),
+        // Azure/AKS#5653
+        (&["duplicate-hns-endpoint"], json!({ "endpoints": endpoints })),
+        // docker/for-win#12425
+        (&["hns-endpoint-missing"], json!({"endpoints": []})),
+        // kubernetes/kubernetes#110849
+        (&["load-balancers-lost"], json!({"loadBalancers": 0})),
+        // microsoft/SDN#84
+        (&["mtu"], json!({ "adapters": adapters })),
+        (&["service-stopped"], json!({"services": [{"name": "kube-proxy", "state": "Stopped"}]})),
+        (&["exception-list"], json!({"exceptions": ["10.96.0.0/12", "0.0.0.0/0"]})),
+        // containerd/containerd#7075
+        (&["log-rotation"], json!({ "largestLog": log })),
+    ]
+}
+
 fn fleet(change: impl FnOnce(&mut Fleet)) -> Value {
     let mut fleet = Fleet::default();
     change(&mut fleet);
@@ -232,7 +255,8 @@ pub fn recorded() -> Vec<Case> {
     });
     let of_log = |service, line: &str| fleet(|fleet| fleet.logs.push((service, line.to_owned())));
     let logs = LOGS.iter().map(|(ids, service, line)| (*ids, of_log(*service, line)));
-    sandboxes.chain(conditions).chain(starts).chain(logs).chain(of_nodes()).chain(of_pods()).collect()
+    let answers = answers().into_iter().map(|(ids, answer)| (ids, fleet(|fleet| fleet.answer = answer)));
+    sandboxes.chain(answers).chain(conditions).chain(starts).chain(logs).chain(of_nodes()).chain(of_pods()).collect()
 }
 
 fn of_nodes() -> Vec<Case> {

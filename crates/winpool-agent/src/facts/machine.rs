@@ -10,12 +10,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use winpool_core::render::powershell::quoted;
 
-use crate::host::Host;
+use crate::{host::Host, script};
 
-/// The program, which every Windows Server has.
-const POWERSHELL: &str = r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe";
 const SCRIPT: &str = include_str!("machine.ps1");
 /// How long the script may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -55,17 +52,7 @@ struct Volume {
 impl MachineAnswers {
     /// Runs the script for these directories.
     pub fn read(host: &dyn Host, directories: &[String]) -> Self {
-        let list = directories.iter().map(|path| quoted(path)).collect::<Vec<_>>().join(", ");
-        let script = format!("$directories = @({list})\n{SCRIPT}");
-        let options = ["-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-Command"];
-        let arguments: Vec<_> = options.map(str::to_owned).into_iter().chain([script]).collect();
-        match host.run(POWERSHELL, &arguments, LIMIT) {
-            Ok(output) => Self::parse(&String::from_utf8_lossy(&output.stdout)),
-            Err(error) => {
-                tracing::debug!(%error, "facts about the machine are not read");
-                Self::default()
-            }
-        }
+        Self::parse(&script::output(host, &format!("$directories = {}\n{SCRIPT}", script::array(directories)), LIMIT))
     }
 
     fn parse(output: &str) -> Self {
@@ -123,7 +110,10 @@ impl MachineAnswers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::fake::{FakeHost, output};
+    use crate::{
+        script::POWERSHELL,
+        tests::fake::{FakeHost, output},
+    };
 
     /// The path of a volume, from the documentation of `CreateFile`.
     const C: &str = r"\\?\Volume{4c1b02c1-d990-11dc-99ae-806e6f6e6963}\";

@@ -6,10 +6,12 @@ use derive_more::Display;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Event, Node, NodeCondition, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::core::DynamicObject;
 use serde::{Serialize, Serializer};
+use winpool_api::NodeDiagnosis;
 
 use super::evidence::{DiagnosisSubject, Evidence, Unavailable};
-use crate::object_key;
+use crate::{object_key, pool::NodeConfigView};
 
 /// A text in the cluster that shows a symptom.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -52,9 +54,9 @@ pub enum Undetermined {
     /// Only the node itself can show it, with this command.
     #[display("only the node can show this. Run there: {_0}")]
     OnNode(&'static str),
-    /// No log that was read shows it.
+    /// No log that was read shows it, or no agent has read the node.
     #[display("{because}. Run on the node: {command}")]
-    NotLogged {
+    NotShownByNode {
         /// What was read, or why nothing was.
         because: String,
         /// The command that can show it on the node.
@@ -114,9 +116,38 @@ impl PodState {
 /// The objects in question.
 pub(super) struct Case<'e> {
     pub evidence: &'e Evidence,
+    /// The WindowsNodeConfigs of the nodes.
+    node_configs: Result<Vec<NodeConfigView>, Unavailable>,
 }
 
+/// How long the answer of an agent is used. The operator removes it after 15 minutes.
+const ANSWER: SignedDuration = SignedDuration::from_mins(30);
+
 impl<'e> Case<'e> {
+    pub fn new(evidence: &'e Evidence) -> Self {
+        let views = |configs: &[DynamicObject]| configs.iter().cloned().map(NodeConfigView::from_object).collect();
+        Self { evidence, node_configs: evidence.node_configs().map(views) }
+    }
+
+    /// The WindowsNodeConfigs of the nodes.
+    pub fn node_configs(&self) -> Result<&[NodeConfigView], Unavailable> {
+        self.node_configs.as_deref().map_err(Clone::clone)
+    }
+
+    /// What the agent of a node has read lately.
+    pub fn answer(&self, node: &str) -> Result<Option<&NodeDiagnosis>, Unavailable> {
+        let answers = self.answers()?;
+        Ok(answers.into_iter().find_map(|(of, answer)| (of == node).then_some(answer)))
+    }
+
+    /// What agents have read lately, with the name of the node.
+    pub fn answers(&self) -> Result<Vec<(&str, &NodeDiagnosis)>, Unavailable> {
+        let answers =
+            self.node_configs()?.iter().filter_map(|config| Some((&*config.name, config.status.diagnosis.as_ref()?)));
+        let is_recent = |answer: &NodeDiagnosis| self.now().duration_since(answer.requested_at.0) < ANSWER;
+        Ok(answers.filter(|(_, answer)| is_recent(answer)).collect())
+    }
+
     pub fn now(&self) -> Timestamp {
         self.evidence.at
     }

@@ -1,10 +1,15 @@
 //! The checks of symptoms that more than one field shows, or lines of logs.
 
+mod agent;
 mod components;
 mod logs;
 mod nodes;
 mod pods;
 
+pub(super) use agent::{
+    AgentCheck, answered, duplicate_endpoints, large_log, larger_mtu, missing_endpoints, no_load_balancer, no_network,
+    public_exception, stopped_service,
+};
 pub(super) use components::{before_cni, cni, csi, kube_proxy};
 pub(super) use logs::logged;
 pub(super) use nodes::{

@@ -43,6 +43,7 @@ named_enum! {
         Leases,
         EndpointSlices,
         Machines,
+        NodeConfigs,
         NodeLogs,
     }
 }
@@ -59,6 +60,7 @@ impl EvidencePart {
             Self::Leases => Kind::LEASE,
             Self::EndpointSlices => Kind::ENDPOINT_SLICE,
             Self::Machines => Kind::MACHINE,
+            Self::NodeConfigs => Kind::NODE_CONFIG,
             Self::NodeLogs => return None,
         })
     }
@@ -167,6 +169,8 @@ pub struct Evidence {
     pub endpoint_slices: EvidenceLayer<EndpointSlice>,
     /// The Machines of Cluster API in the namespace of the pool.
     pub machines: EvidenceLayer<Value>,
+    /// The WindowsNodeConfigs of the nodes, in which their agents answer.
+    pub node_configs: EvidenceLayer<DynamicObject>,
     pub node_logs: EvidenceLayer<NodeLog>,
 }
 
@@ -184,6 +188,7 @@ impl Evidence {
             leases: EvidenceLayer::default(),
             endpoint_slices: EvidenceLayer::default(),
             machines: EvidenceLayer::default(),
+            node_configs: EvidenceLayer::default(),
             node_logs: EvidenceLayer::Unavailable("give --node-logs".to_owned()),
         }
     }
@@ -282,5 +287,6 @@ parts! {
     leases: Lease = Leases "leases",
     endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices",
     machines: Value = Machines "machines",
+    node_configs: DynamicObject = NodeConfigs "nodeConfigs",
     node_logs: NodeLog = NodeLogs "nodeLogs",
 }

@@ -83,7 +83,7 @@ fn unwrapped(table: &str) -> Vec<String> {
 }
 
 /// Lines without credentials, also without private keys, which have several lines.
-fn masked_lines(lines: impl Iterator<Item = String>) -> Vec<String> {
+pub fn masked_lines(lines: impl Iterator<Item = String>) -> Vec<String> {
     let mut is_key = false;
     let masked = lines.map(|line| {
         is_key |= line.contains("-----BEGIN") && line.contains("PRIVATE KEY");

@@ -14,10 +14,10 @@ const MAX_TEXT: usize = 2048;
 pub(super) const MASK: &str = "***";
 
 /// The fields of each part that are kept, with everything below them. A path through a list is through each of its items. A path
-/// that ends in `{}` keeps that there is a value, without its fields.
+/// that ends in `{}` keeps that there is a value, without its fields. A key may have dots.
 const fn fields(part: EvidencePart) -> &'static [&'static str] {
     match part {
-        EvidencePart::Pools => &["apiVersion", "kind", "metadata.name", "spec", "status"],
+        EvidencePart::Pools => POOLS,
         EvidencePart::Nodes => &[
             "metadata.creationTimestamp",
             "metadata.labels",
@@ -77,10 +77,24 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
             "status.nodeRef.name",
             "status.phase",
         ],
+        EvidencePart::NodeConfigs => &[
+            "apiVersion",
+            "kind",
+            "metadata.name",
+            "spec",
+            "status.diagnosis",
+            "status.facts",
+            "status.message",
+            "status.phase",
+            "status.reason",
+        ],
         // They are no objects.
         EvidencePart::NodeLogs => &[],
     }
 }
+
+const POOLS: &[&str] =
+    &["apiVersion", "kind", "metadata.annotations.winpool.dev/acknowledge-issues", "metadata.name", "spec", "status"];
 
 const PODS: &[&str] = &[
     "metadata.creationTimestamp",
@@ -178,9 +192,9 @@ fn kept(value: Value, paths: &[&str]) -> Option<Value> {
 
 /// The part of a path after its first field, if that is `key`.
 fn rest<'p>(path: &'p str, key: &str) -> Option<&'p str> {
-    match path.split_once('.') {
-        Some((first, rest)) => (first == key).then_some(rest),
-        None => (path == key).then_some(""),
+    match path.strip_prefix(key)? {
+        "" => Some(""),
+        below => below.strip_prefix('.'),
     }
 }
 

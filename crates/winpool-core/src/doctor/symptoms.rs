@@ -36,6 +36,8 @@ pub(super) enum Detection {
     ///
     /// [`LogContent`]: super::LogContent
     Log { services: &'static [&'static str], texts: &'static [&'static str], command: &'static str },
+    /// The answer of the agent of a node, with these parts, or the node itself, with this command.
+    Agent { parts: &'static [EvidencePart], check: checks::AgentCheck, command: &'static str },
     /// Only the node itself, with this command.
     OnNode { command: &'static str },
 }
@@ -46,7 +48,7 @@ impl Symptom {
         match &self.detection {
             Detection::Events { .. } | Detection::OtherEvents { .. } => &[EvidencePart::Pods, EvidencePart::Events],
             Detection::Condition { .. } => &[EvidencePart::Nodes],
-            Detection::Check { parts, .. } => parts,
+            Detection::Check { parts, .. } | Detection::Agent { parts, .. } => parts,
             Detection::Log { .. } => &[EvidencePart::NodeLogs],
             Detection::OnNode { .. } => &[],
         }
@@ -55,7 +57,9 @@ impl Symptom {
     /// The command that shows it on the node, if the API has nothing of it.
     pub fn command(&self) -> Option<&'static str> {
         match self.detection {
-            Detection::OnNode { command } | Detection::Log { command, .. } => Some(command),
+            Detection::OnNode { command } | Detection::Log { command, .. } | Detection::Agent { command, .. } => {
+                Some(command)
+            }
             _ => None,
         }
     }
@@ -73,6 +77,7 @@ impl Symptom {
             Detection::Log { services, texts: parts, command } => {
                 format!("log of {}{}, or the node: `{command}`", services.join(", "), texts(parts))
             }
+            Detection::Agent { command, .. } => format!("the agent, or the node: `{command}`"),
             Detection::OnNode { command } => format!("the node: `{command}`"),
         }
     }
@@ -105,6 +110,17 @@ const fn check(parts: &'static [EvidencePart], check: fn(&Case<'_>) -> Checked) 
 
 const fn on_node(command: &'static str) -> Detection {
     Detection::OnNode { command }
+}
+
+/// What the agent of a node shows by itself.
+const fn agent(check: checks::AgentCheck, command: &'static str) -> Detection {
+    Detection::Agent { parts: &[EvidencePart::Nodes, EvidencePart::NodeConfigs], check, command }
+}
+
+/// What it shows together with the pods on the node.
+const fn agent_and_pods(check: checks::AgentCheck, command: &'static str) -> Detection {
+    let parts = &[EvidencePart::Nodes, EvidencePart::NodeConfigs, EvidencePart::Pods];
+    Detection::Agent { parts, check, command }
 }
 
 const fn log(services: &'static [&'static str], texts: &'static [&'static str], command: &'static str) -> Detection {
@@ -472,7 +488,7 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "exception-list",
             title: "Pods do not reach addresses outside of the cluster",
-            detection: on_node("Get-HnsEndpoint | ConvertTo-Json -Depth 10"),
+            detection: agent(checks::public_exception, "Get-HnsEndpoint | ConvertTo-Json -Depth 10"),
             cause: "`ExceptionList` in the configuration of the CNI contains the address, so that it is not translated",
             remedy: "list only the networks of pods, Services and nodes in `ExceptionList`",
             source: TIPS,
@@ -490,7 +506,8 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "hns-network",
             title: "The kubelet finds no network adapter",
-            detection: on_node(
+            detection: agent(
+                checks::no_network,
                 "Get-HnsNetwork | ? Name -ieq \"cbr0\"; Get-NetAdapter | ? Name -Like \"vEthernet (Ethernet*\"",
             ),
             cause: "if one of them prints nothing, the virtual network was not created",
@@ -508,15 +525,45 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "duplicate-hns-endpoint",
             title: "Pods lose their network, and HNS has two endpoints with one address",
-            detection: on_node("Get-HnsEndpoint | Group-Object IPAddress | Where-Object { $_.Count -gt 1 }"),
+            detection: agent(
+                checks::duplicate_endpoints,
+                "Get-HnsEndpoint | Group-Object IPAddress | Where-Object { $_.Count -gt 1 }",
+            ),
             cause: "endpoints of former pods stay on the node",
             remedy: "drain the node, so that the pods are created elsewhere",
             source: "https://github.com/Azure/AKS/issues/5653",
         },
         Symptom {
+            id: "hns-endpoint-missing",
+            title: "Running pods have no network, because HNS has lost their endpoints",
+            detection: agent_and_pods(checks::missing_endpoints, "hnsdiag list endpoints"),
+            cause: "the host network service was restarted, and does not create the endpoints of running pods again",
+            remedy: "delete the named pods: the new ones get endpoints. To avoid it, drain a node before HNS restarts",
+            source: "https://github.com/docker/for-win/issues/12425",
+        },
+        Symptom {
+            id: "service-stopped",
+            title: "A service that the node needs does not run",
+            detection: agent(checks::stopped_service, "Get-Service kubelet, containerd, kube-proxy, hns, vmcompute"),
+            cause: "the service has ended or was stopped; the end of its own log, or the event log of the system, says why",
+            remedy: "start the service, and look at its log. In the facts of the node is whether Windows starts it again: \
+                     status.facts of its WindowsNodeConfig",
+            source: TIPS,
+        },
+        Symptom {
+            id: "mtu",
+            title: "Large packets are lost: transfers begin and then stop",
+            detection: agent(checks::larger_mtu, "netsh interface ipv4 show subinterfaces"),
+            cause: "a virtual adapter for containers has another MTU than the adapter or the network of the machine: HNS does not take \
+                    it over when it creates its switch",
+            remedy: "set the MTU of the machine's network at each virtual adapter: netsh interface ipv4 set subinterface NAME mtu=MTU \
+                     store=persistent",
+            source: "https://github.com/microsoft/SDN/issues/84",
+        },
+        Symptom {
             id: "load-balancers-lost",
             title: "Services do not answer after a restart of the host network service",
-            detection: on_node("hnsdiag list loadbalancers"),
+            detection: agent_and_pods(checks::no_load_balancer, "hnsdiag list loadbalancers"),
             cause: "kube-proxy does not create load balancers again that others have removed",
             remedy: "restart kube-proxy on the node",
             source: "https://github.com/kubernetes/kubernetes/issues/135802",
@@ -598,7 +645,10 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "log-rotation",
             title: "The log of a container grows without limit",
-            detection: on_node("dir C:\\var\\log\\pods -Recurse | sort Length -Descending | select -First 5"),
+            detection: agent(
+                checks::large_log,
+                "dir C:\\var\\log\\pods -Recurse | sort Length -Descending | select -First 5",
+            ),
             cause: "after the first rotation, containerd writes on to the same file",
             remedy: "restart the pods whose logs are large, and write less to the output",
             source: "https://github.com/containerd/containerd/issues/7075",

@@ -6,7 +6,7 @@ mod restarts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use winpool_api::{Disruption, DrainPolicy, NodeConfigPhase, WindowsNodeConfigSpec};
 
@@ -21,6 +21,7 @@ use super::{
     },
 };
 use crate::{
+    kind::Kind,
     kubernetes::whole_second,
     node::{Cordon, WindowsNode},
     operation::Write,
@@ -81,7 +82,8 @@ pub fn plan(
                 .filter_map(|member| Some((member.node.name.clone(), inputs.obstacle(member.node.as_ref())?)));
             without_agent = obstacles.collect();
             let nodes: Vec<RolloutNode> = members.iter().map(|member| inputs.node(member)).collect();
-            let rollout = rollout::plan(rules, &nodes, snapshot.now);
+            let mut rollout = rollout::plan(rules, &nodes, snapshot.now);
+            rollout.next = rollout.next.into_iter().chain(inputs.request_ends()).min();
             for (action, operation) in inputs.operations(members, &rollout) {
                 if action == Some(RolloutAction::Confirm) { &mut confirmations } else { &mut operations }
                     .push(operation);
@@ -201,6 +203,17 @@ impl<'a> Inputs<'a> {
         }
     }
 
+    /// When somebody asked for a diagnosis of the node, unless it is too long ago.
+    fn diagnose(&self, node: &WindowsNode) -> Option<Time> {
+        let request = self.pool.diagnosis_request.as_ref().filter(|request| request.node == node.name)?;
+        request.valid_until(self.snapshot.now).map(|_| Time(request.at))
+    }
+
+    /// When the request of a diagnosis is removed.
+    fn request_ends(&self) -> Option<Timestamp> {
+        self.pool.diagnosis_request.as_ref()?.valid_until(self.snapshot.now)
+    }
+
     /// The desired configuration, if its ConfigMap exists with the rendered content.
     fn desired(&self, node: &WindowsNode, assigned: Option<Assigned<'_>>) -> Option<Desired<'a>> {
         let map = self.configs.stored_for(self.snapshot, node)?;
@@ -290,11 +303,17 @@ impl<'a> Inputs<'a> {
         let current =
             self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|config| config.spec.as_ref());
         let version = self.config(node).map(|config| config.resource_version.as_str());
-        let apply = |change, spec| vec![Write::apply_node_config(&node.name, version, spec, change)];
+        let diagnose = self.diagnose(node);
+        let apply = |change: String, spec: &WindowsNodeConfigSpec| {
+            vec![Write::apply_node_config(&node.name, version, spec, change)]
+        };
         // An earlier assignment, which stays what it is for the agent.
-        let keep =
-            |spec: &WindowsNodeConfigSpec| WindowsNodeConfigSpec { pool: self.pool.name.clone(), ..spec.clone() };
-        match (action, desired, current) {
+        let keep = |spec: &WindowsNodeConfigSpec| WindowsNodeConfigSpec {
+            pool: self.pool.name.clone(),
+            diagnose: diagnose.clone(),
+            ..spec.clone()
+        };
+        let mut operations = match (action, desired, current) {
             (Some(RolloutAction::Assign(disruption)), Some(map), _) => {
                 let spec = WindowsNodeConfigSpec {
                     pool: self.pool.name.clone(),
@@ -306,6 +325,7 @@ impl<'a> Inputs<'a> {
                     confirmed: None,
                     confirm_timeout: confirm_timeout(rules.timeout),
                     assigned_at: Time(now),
+                    diagnose: diagnose.clone(),
                 };
                 apply(assignment(&spec), &spec)
             }
@@ -342,7 +362,13 @@ impl<'a> Inputs<'a> {
                 apply(change, &WindowsNodeConfigSpec { config, ..keep(spec) })
             }
             _ => Vec::new(),
+        };
+        let is_kept = operations.iter().all(|write| write.object.kind != Kind::NODE_CONFIG);
+        if let Some(spec) = current.filter(|spec| spec.diagnose != diagnose && is_kept) {
+            let change = if diagnose.is_some() { "request a diagnosis" } else { "remove the request of a diagnosis" };
+            operations.extend(apply(change.to_owned(), &keep(spec)));
         }
+        operations
     }
 }
 

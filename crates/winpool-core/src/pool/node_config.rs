@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use jiff::Timestamp;
 use kube::core::DynamicObject;
 use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 
@@ -70,6 +71,11 @@ impl NodeConfigView {
     pub fn is_of_other_machine(&self, node: &WindowsNode) -> bool {
         let (agent, kubelet) = (&self.status.system_uuid, &node.system_uuid);
         !agent.is_empty() && !kubelet.is_empty() && !agent.eq_ignore_ascii_case(kubelet)
+    }
+
+    /// When somebody asked for a diagnosis of the node.
+    pub fn diagnosis_request(&self) -> Option<Timestamp> {
+        self.spec.as_ref()?.diagnose.as_ref().map(|at| at.0)
     }
 
     /// Whether an agent has reported about a configuration.

@@ -10,10 +10,11 @@ use e2e::{
     wait::{eventually, size, until},
     windows_node::{Installation, KUBELET_CONFIG},
 };
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use winpool_api::{NodeConfigPhase, WindowsNodeConfigStatus};
 
-use super::{Fixture, NODE};
+use super::{Fixture, NODE, POOL};
 
 /// The number of changes, and that of `make test-long`.
 const ROUNDS: (u32, u32) = (3, 20);
@@ -57,6 +58,7 @@ async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
     let applied = journal.applied.unwrap();
     let listed = fixture.cluster.kubectl(&["get", "wnc", NODE]).unwrap();
     assert!(listed.contains(&applied.config) && listed.contains("Applied"), "{listed}");
+    answers_a_request(&fixture).await;
     fixture.stop().await;
 }
 
@@ -79,4 +81,16 @@ async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone(
     fixture.node.write(KUBELET_CONFIG, &format!("{applied}registerNode: true\n")).unwrap();
     has_reason("").await;
     fixture.stop().await;
+}
+
+/// The agent reads the services of its node when somebody asks. There is no PowerShell.
+async fn answers_a_request(fixture: &Fixture) {
+    let request = format!("{NODE}@{}", Timestamp::now());
+    fixture.cluster.annotate_pool(POOL, "winpool.dev/diagnose", &request).await.unwrap();
+    let diagnosis = || async { Ok(fixture.status().await.diagnosis) };
+    let answer = until("the agent has answered", SOON, diagnosis, Option::is_some).await.unwrap().unwrap();
+    let services: Vec<_> =
+        answer.services.iter().map(|service| (service.name.as_str(), service.state.name())).collect();
+    assert_eq!(services, [("containerd", "Running"), ("kubelet", "Running")]);
+    assert_eq!(answer.networks, None);
 }

@@ -85,7 +85,8 @@ fn pod_problem(case: &Case<'_>, pods: &[Pod], set: &DaemonSet, node: &Node) -> O
     (!is_ready && !is_new).then(|| Observation::of_node(node_name, place, text()))
 }
 
-fn node_of(pod: &Pod) -> &str {
+/// The name of the node of a pod.
+pub fn node_of(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }
 

@@ -1,5 +1,7 @@
 //! Symptoms that lines of logs show.
 
+use winpool_api::{LogEnd, NodeDiagnosis};
+
 use crate::{
     doctor::{
         case::{Case, Checked, Observation, Undetermined, contains_one},
@@ -10,9 +12,13 @@ use crate::{
 
 /// The last line of each log of these services with one of these texts. Without one, the symptom is not determinable.
 pub fn logged(case: &Case<'_>, services: &[&str], texts: &[&str], command: &'static str) -> Checked {
-    let undetermined = |because: String| Undetermined::NotLogged { because, command };
-    let logs = case.evidence.node_logs().map_err(|unavailable| undetermined(unavailable.to_string()))?;
-    let of_services = logs.iter().filter(|log| services.contains(&log.service.as_str()));
+    let undetermined = |because: String| Undetermined::NotShownByNode { because, command };
+    let by_agents: Vec<_> = case.answers().unwrap_or_default().into_iter().flat_map(logs_of).collect();
+    let logs = match case.evidence.node_logs() {
+        Err(unavailable) if by_agents.is_empty() => return Err(undetermined(unavailable.to_string())),
+        logs => logs.unwrap_or_default(),
+    };
+    let of_services = logs.iter().chain(&by_agents).filter(|log| services.contains(&log.service.as_str()));
     let observed: Vec<_> = of_services.clone().filter_map(|log| observation(log, texts)).collect();
     let incomplete: Vec<_> = of_services.filter_map(gap).collect();
     match (&observed[..], &incomplete[..]) {
@@ -20,6 +26,16 @@ pub fn logged(case: &Case<'_>, services: &[&str], texts: &[&str], command: &'sta
         ([], gaps) => Err(undetermined(format!("no line of the logs that were read shows it ({})", some_of(gaps)))),
         _ => Ok(observed),
     }
+}
+
+/// The ends of the logs that the agent of a node has read.
+fn logs_of((node, answer): (&str, &NodeDiagnosis)) -> Vec<NodeLog> {
+    let log = |LogEnd { service, place, lines }: &LogEnd| NodeLog {
+        node: node.to_owned(),
+        service: service.clone(),
+        content: LogContent::Read { place: format!("{place}, by the agent"), lines: lines.clone(), cut: true },
+    };
+    answer.logs.iter().map(log).collect()
 }
 
 fn observation(log: &NodeLog, texts: &[&str]) -> Option<Observation> {

@@ -10,11 +10,12 @@ use k8s_openapi::{
 use winpool_api::{conditions::READY, names::label};
 
 use crate::{
+    Objects,
     doctor::{
         case::{Case, Checked, Observation, Undetermined, conditions, contains_one, name},
         evidence::DiagnosisSubject,
     },
-    known_issues,
+    known_issues::{self, FoundIssue},
     node::WindowsNode,
     pool::Pool,
     text::some_of,
@@ -105,7 +106,14 @@ pub fn known_defects(case: &Case<'_>) -> Checked {
     let nodes: Vec<_> = case.evidence.nodes()?.iter().cloned().map(WindowsNode::from).collect();
     let used = used(case.evidence.pods()?);
     let findings = known_issues::check(&nodes, Some(&used));
-    let reported = findings.iter().filter(|finding| finding.is_reported());
+    let pools: Objects<Pool> =
+        case.evidence.pools().unwrap_or_default().iter().cloned().map(Pool::from_object).collect();
+    let acknowledges = |node: &str, issue: &str| {
+        let node = nodes.iter().find(|one| one.name == node);
+        node.and_then(|node| pools.get(node.labelled_pool()?)).is_some_and(|pool| pool.consents.acknowledges(issue))
+    };
+    let is_open = |finding: &&FoundIssue<'_>| !finding.nodes.iter().all(|node| acknowledges(node, finding.issue.id));
+    let reported = findings.iter().filter(|finding| finding.is_reported()).filter(is_open);
     let observed = reported.map(|finding| Observation {
         object: format!("Node {}", some_of(&finding.nodes)),
         place: "versions".into(),

@@ -91,6 +91,7 @@ impl Node {
             confirmed: None,
             confirm_timeout: "5m".into(),
             assigned_at: Time(now),
+            diagnose: None,
         });
     }
 

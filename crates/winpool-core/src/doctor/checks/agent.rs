@@ -1,0 +1,181 @@
+//! Symptoms that the agent of a node shows, once it was asked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use winpool_api::{NodeDiagnosis, ServiceRun, ServiceRunState};
+
+use super::components;
+use crate::{
+    doctor::case::{Case, Checked, Observation, Undetermined, containers, name, phase},
+    object_key,
+    pool::NodeConfigView,
+    text::some_of,
+};
+
+/// What the answer of the agent of a node shows: nothing if the symptom is excluded there, or why it is not determinable.
+pub type AgentCheck = fn(&Case<'_>, &str, &NodeDiagnosis) -> Result<Vec<Observation>, String>;
+
+/// The symptom on all nodes. It is excluded only if the agents of all nodes have answered.
+pub fn answered(case: &Case<'_>, check: AgentCheck, command: &'static str) -> Checked {
+    let undetermined = |because: String| Undetermined::NotShownByNode { because, command };
+    let nodes = case.evidence.nodes()?;
+    let (mut observed, mut missing) = (Vec::new(), Vec::new());
+    for node in nodes.iter().map(|node| name(&node.metadata)) {
+        match case.answer(node).map_err(|unavailable| undetermined(unavailable.to_string()))? {
+            Some(answer) => match check(case, node, answer) {
+                Ok(on_node) => observed.extend(on_node),
+                Err(because) => missing.push(because),
+            },
+            None => missing.push(unanswered(case, node)),
+        }
+    }
+    if observed.is_empty() && !missing.is_empty() {
+        return Err(undetermined(format!("agents do not show it ({})", some_of(missing))));
+    }
+    Ok(observed)
+}
+
+/// Why there is no answer of the agent of a node.
+fn unanswered(case: &Case<'_>, node: &str) -> String {
+    let configs = case.node_configs().unwrap_or_default();
+    match configs.iter().find(|config| config.name == node).map(NodeConfigView::diagnosis_request) {
+        None => format!("{node} has no agent"),
+        Some(None) => format!("{node} was not asked"),
+        Some(Some(at)) => format!("{node} was asked at {at}, and has not answered yet"),
+    }
+}
+
+/// What was read, or that it was not.
+fn read<'a, T>(part: &'a Option<T>, node: &str, what: &str) -> Result<&'a T, String> {
+    part.as_ref().ok_or_else(|| format!("{node} has not read its {what}"))
+}
+
+/// Services that do not run.
+pub fn stopped_service(_: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let stopped = answer.services.iter().filter(|service| service.state != ServiceRunState::Running);
+    let observed =
+        stopped.map(|ServiceRun { name, state }| Observation::of_node(node, format!("service {name}"), state.name()));
+    if answer.services.is_empty() { Err(format!("{node} has not read its services")) } else { Ok(observed.collect()) }
+}
+
+/// No network of HNS but the one of Docker and containerd.
+pub fn no_network(_: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let networks = read(&answer.networks, node, "networks")?;
+    let is_of_cluster = networks.iter().any(|network| !network.type_.eq_ignore_ascii_case("nat"));
+    let names = some_of(networks.iter().map(|network| format!("{} ({})", network.name, network.type_)));
+    let text = if networks.is_empty() { "there is none".to_owned() } else { format!("there is only {names}") };
+    Ok((!is_of_cluster).then(|| Observation::of_node(node, "networks of HNS", text)).into_iter().collect())
+}
+
+/// Addresses of more than one endpoint.
+pub fn duplicate_endpoints(_: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    read(&answer.endpoints, node, "endpoints")?.iter().for_each(|one| *numbers.entry(one).or_default() += 1);
+    let duplicates = numbers.into_iter().filter(|(_, number)| *number > 1);
+    let text = |(address, number)| format!("{number} endpoints have the address {address}");
+    Ok(duplicates.map(|one| Observation::of_node(node, "endpoints of HNS", text(one))).collect())
+}
+
+/// Running pods whose address no endpoint has.
+pub fn missing_endpoints(case: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let endpoints: BTreeSet<_> = read(&answer.endpoints, node, "endpoints")?.iter().map(String::as_str).collect();
+    let pods = case.pods().map_err(|unavailable| unavailable.to_string())?;
+    let lacks_endpoint = |pod: &&Pod| {
+        let is_older = containers(pod).all(|one| started_before(one, answer));
+        components::node_of(pod) == node && phase(pod) == "Running" && is_older && !uses_host_network(pod)
+    };
+    let observed = pods.into_iter().filter(lacks_endpoint).filter_map(|pod| {
+        // Endpoints are listed with their IPv4 addresses.
+        let address = pod.status.as_ref()?.pod_ip.as_ref().filter(|address| !address.contains(':'))?;
+        let text = format!("no endpoint has the address {address}");
+        (!endpoints.contains(address.as_str()))
+            .then(|| Observation::of_pod(pod, format!("endpoints of HNS on {node}"), text))
+    });
+    Ok(observed.collect())
+}
+
+fn started_before(container: &ContainerStatus, answer: &NodeDiagnosis) -> bool {
+    let started = container.state.as_ref().and_then(|state| state.running.as_ref()?.started_at.as_ref());
+    started.is_none_or(|started| started.0 < answer.read_at.0)
+}
+
+fn uses_host_network(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let of_pod = spec.security_context.as_ref().and_then(|context| context.windows_options.as_ref()?.host_process);
+    let of_container =
+        spec.containers.iter().filter_map(|one| one.security_context.as_ref()?.windows_options.as_ref()?.host_process);
+    spec.host_network.unwrap_or_default() || of_container.chain(of_pod).any(|host_process| host_process)
+}
+
+/// No load balancer of a Service, although kube-proxy runs.
+pub fn no_load_balancer(case: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let number = *read(&answer.load_balancers, node, "load balancers")?;
+    let is_kube_proxy =
+        |service: &ServiceRun| service.name.contains("kube-proxy") && service.state == ServiceRunState::Running;
+    let runs = answer.services.iter().any(is_kube_proxy) || runs_kube_proxy(case, node)?;
+    let text = || "there is none, and kube-proxy runs: at least that of the Service kubernetes is missing";
+    Ok((number == 0 && runs).then(|| Observation::of_node(node, "load balancers of HNS", text())).into_iter().collect())
+}
+
+fn runs_kube_proxy(case: &Case<'_>, node: &str) -> Result<bool, String> {
+    let pods = case.evidence.pods().map_err(|unavailable| unavailable.to_string())?;
+    let is_kube_proxy = |pod: &Pod| object_key(&pod.metadata).contains("kube-proxy") && phase(pod) == "Running";
+    Ok(pods.iter().any(|pod| components::node_of(pod) == node && is_kube_proxy(pod)))
+}
+
+/// Virtual adapters that send larger packets than an adapter of the machine.
+pub fn larger_mtu(_: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let adapters = read(&answer.adapters, node, "adapters")?;
+    let is_virtual = |name: &str| name.starts_with("vEthernet");
+    let of_machine = adapters.iter().filter(|one| !is_virtual(&one.name) && !one.name.starts_with("Loopback"));
+    let (Some(smallest), virtual_ones) =
+        (of_machine.min_by_key(|one| one.mtu), adapters.iter().filter(|one| is_virtual(&one.name)))
+    else {
+        let sizes = some_of(adapters.iter().map(|one| format!("{} {}", one.name, one.mtu)));
+        return Err(format!("the network of {node} may have a smaller MTU than its adapters: {sizes}"));
+    };
+    let larger = virtual_ones.filter(|one| one.mtu > smallest.mtu);
+    let text = |mtu| format!("MTU {mtu}, and {} has {}", smallest.name, smallest.mtu);
+    Ok(larger.map(|one| Observation::of_node(node, format!("adapter {}", one.name), text(one.mtu))).collect())
+}
+
+/// Networks of the internet whose addresses are not translated.
+pub fn public_exception(_: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let exceptions = read(&answer.exceptions, node, "endpoints")?;
+    let public: Vec<_> = exceptions.iter().filter(|network| !is_private(network)).cloned().collect();
+    let found = (!public.is_empty()).then(|| Observation::of_node(node, "ExceptionList", some_of(public)));
+    match exceptions.is_empty() || found.is_some() {
+        true => Ok(found.into_iter().collect()),
+        false => Err(format!("compare the address with the ExceptionList of {node}: {}", some_of(exceptions))),
+    }
+}
+
+/// Whether a network is within those of RFC 1918, RFC 6598, RFC 3927 or RFC 4193.
+fn is_private(network: &str) -> bool {
+    let (address, length) = network.split_once('/').unwrap_or((network, "128"));
+    let length: u32 = length.parse().unwrap_or_default();
+    match address.parse() {
+        Ok(IpAddr::V4(address)) => {
+            let is_shared = address.octets()[0] == 100 && address.octets()[1] & 0xC0 == 64;
+            length >= 8 && (address.is_private() || address.is_link_local() || is_shared)
+        }
+        Ok(IpAddr::V6(address)) => length >= 7 && address.is_unique_local(),
+        Err(_) => true,
+    }
+}
+
+/// How many times its maximum a log is that is not rotated. The kubelet checks it every 10 seconds.
+const NOT_ROTATED: u32 = 5;
+
+/// The log of a container that is much larger than its maximum.
+pub fn large_log(_: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let log = read(&answer.largest_log, node, "logs of containers")?;
+    let maximum = log.maximum_mebibytes.ok_or_else(|| format!("{node} has not read containerLogMaxSize"))?;
+    let is_large = log.mebibytes > maximum.saturating_mul(NOT_ROTATED);
+    let text = format!("{} MiB, and containerLogMaxSize is {maximum} MiB", log.mebibytes);
+    Ok(is_large.then(|| Observation::of_node(node, &log.path, text)).into_iter().collect())
+}
