@@ -8,35 +8,34 @@ use std::{
 };
 
 use winpool::commands::render::{Documents, platform_files, snapshot};
-use winpool_api::facts::Minor;
+use winpool_api::facts::{Minor, platforms::Platform};
 use winpool_core::{
     Objects,
     manifests::{Budget, ManifestSet, Manifests},
     pool::configs::ExpectedNode,
-    render::platform::Target,
 };
 
 use crate::golden;
 
 /// The folder of the golden files of each target, and the kubelet for which it is rendered.
-const TARGETS: [(&str, Target, Minor); 10] = [
-    ("eks-nodegroup", Target::EksNodegroup, Minor(36)),
-    ("eks-managed-nodegroup", Target::EksManagedNodegroup, Minor(36)),
-    ("aks-nodepool", Target::AksNodepool, Minor(36)),
-    ("karpenter-ec2nodeclass", Target::KarpenterEc2NodeClass, Minor(36)),
-    ("karpenter-user-data", Target::KarpenterUserData, Minor(36)),
-    ("gke-nodepool", Target::GkeNodepool, Minor(36)),
-    ("azure-managed-machine-pool", Target::AzureManagedMachinePool, Minor(36)),
-    ("aws-managed-machine-pool", Target::AwsManagedMachinePool, Minor(36)),
-    ("rke2", Target::Rke2, Minor(36)),
-    ("rke2-with-flags", Target::Rke2, Minor(31)),
+const TARGETS: [(&str, Platform, Minor); 10] = [
+    ("eks-nodegroup", Platform::Eks, Minor(36)),
+    ("eks-managed-nodegroup", Platform::EksManaged, Minor(36)),
+    ("aks-nodepool", Platform::Aks, Minor(36)),
+    ("karpenter-ec2nodeclass", Platform::Karpenter, Minor(36)),
+    ("karpenter-user-data", Platform::KarpenterUserData, Minor(36)),
+    ("gke-nodepool", Platform::Gke, Minor(36)),
+    ("azure-managed-machine-pool", Platform::AzureManaged, Minor(36)),
+    ("aws-managed-machine-pool", Platform::AwsManaged, Minor(36)),
+    ("rke2", Platform::Rke2, Minor(36)),
+    ("rke2-with-flags", Platform::Rke2, Minor(31)),
 ];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/platforms")
 }
 
-fn rendered(target: Target, kubelet: Minor) -> Documents {
+fn rendered(target: Platform, kubelet: Minor) -> Documents {
     let input = folder().join("pools.yaml");
     let resources = ManifestSet::new(Manifests::read(&[input], &mut Budget::unbounded()).unwrap()).unwrap();
     let expected_node = ExpectedNode { kubelet, containerd: None };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use winpool_api::facts::support;
+use winpool_api::facts::{platforms::Platform, support};
 use winpool_core::{
     manifests::{LocatedProblem, ManifestSet},
     pool::{
@@ -13,7 +13,7 @@ use winpool_core::{
     profile::Profile,
     render::{
         KUBELET_YAML, Variant, pause,
-        platform::{NodesToMake, Target, documents},
+        platform::{NodesToMake, documents, separator},
     },
 };
 
@@ -30,7 +30,7 @@ pub fn platform_files(
     snapshot: &Snapshot,
     expected_nodes: &[ExpectedNode],
     resources: &ManifestSet,
-    target: Target,
+    platform: Platform,
 ) -> Result<Documents, Vec<LocatedProblem>> {
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
     let (mut found, mut problems) = (Documents::default(), Vec::new());
@@ -49,14 +49,14 @@ pub fn platform_files(
             kubelet_yaml: "",
         };
         match profile {
-            None => add(&mut found, name, &empty, target),
+            None => add(&mut found, name, &empty, platform),
             Some((view, in_profile)) => {
                 let Ok(profile) = &view.profile else { continue };
                 for (config, variant, kubelet_yaml) in configurations(active) {
                     match pause::image(profile, &variant) {
                         Ok(image) => {
                             let nodes = with(&empty, profile, &variant, image.as_deref(), kubelet_yaml);
-                            add(&mut found, config, &nodes, target);
+                            add(&mut found, config, &nodes, platform);
                         }
                         Err(problem) => problems.push(locate(problem, location, in_profile)),
                     }
@@ -64,7 +64,7 @@ pub fn platform_files(
             }
         }
     }
-    let printed = printed(&found.texts).join(target.separator());
+    let printed = printed(&found.texts).join(separator(platform));
     Documents { printed: Some(printed), ..found }.without(problems)
 }
 
@@ -95,9 +95,9 @@ fn with<'a>(
 }
 
 /// Adds the documents of nodes: a directory for each configuration, or for each pool without a profile.
-fn add(found: &mut Documents, directory: &str, nodes: &NodesToMake, target: Target) {
+fn add(found: &mut Documents, directory: &str, nodes: &NodesToMake, platform: Platform) {
     let pool = nodes.pool;
-    let note = match documents(target, nodes) {
+    let note = match documents(platform, nodes) {
         Ok(documents) => {
             let report = (REPORT.to_owned(), format!("Pool {pool}: {}\n", documents.report));
             let files = documents.files.into_iter().chain([report]);

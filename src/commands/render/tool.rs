@@ -1,7 +1,6 @@
 //! The values of `--target`, and what they print.
 
-use winpool_api::facts::cluster_api::ApiVersion;
-use winpool_core::render::platform::Target;
+use winpool_api::facts::{cluster_api::ApiVersion, platforms::Platform};
 
 use super::files::NodeFileFormat;
 
@@ -64,15 +63,15 @@ impl NodeTool {
     pub(super) const fn output(self) -> Output {
         match self {
             Self::Kubeadm => Output::NodeFiles(NodeFileFormat::Kubeadm),
-            Self::EksNodegroup => Output::Platform(Target::EksNodegroup),
-            Self::EksManagedNodegroup => Output::Platform(Target::EksManagedNodegroup),
-            Self::AksNodepool => Output::Platform(Target::AksNodepool),
-            Self::KarpenterEc2NodeClass => Output::Platform(Target::KarpenterEc2NodeClass),
-            Self::KarpenterUserData => Output::Platform(Target::KarpenterUserData),
-            Self::GkeNodepool => Output::Platform(Target::GkeNodepool),
-            Self::AzureManagedMachinePool => Output::Platform(Target::AzureManagedMachinePool),
-            Self::AwsManagedMachinePool => Output::Platform(Target::AwsManagedMachinePool),
-            Self::Rke2 => Output::Platform(Target::Rke2),
+            Self::EksNodegroup => Output::Platform(Platform::Eks),
+            Self::EksManagedNodegroup => Output::Platform(Platform::EksManaged),
+            Self::AksNodepool => Output::Platform(Platform::Aks),
+            Self::KarpenterEc2NodeClass => Output::Platform(Platform::Karpenter),
+            Self::KarpenterUserData => Output::Platform(Platform::KarpenterUserData),
+            Self::GkeNodepool => Output::Platform(Platform::Gke),
+            Self::AzureManagedMachinePool => Output::Platform(Platform::AzureManaged),
+            Self::AwsManagedMachinePool => Output::Platform(Platform::AwsManaged),
+            Self::Rke2 => Output::Platform(Platform::Rke2),
             Self::KubeProxy => Output::KubeProxy,
             Self::ClusterApi => Output::Machines(MachineTarget::Objects),
             Self::AutoscalerHints => Output::Machines(MachineTarget::AutoscalerHints),
@@ -105,7 +104,7 @@ pub(super) enum Output {
     /// The files for nodes.
     NodeFiles(NodeFileFormat),
     /// Documents for a platform that makes the nodes itself.
-    Platform(Target),
+    Platform(Platform),
     /// The ConfigMap of kube-proxy in pods.
     KubeProxy,
     Machines(MachineTarget),

@@ -26,63 +26,11 @@ use winpool_api::{
 use super::comment_lines;
 use crate::profile::Profile;
 
-/// A platform as the user selects it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A self-managed node group of Amazon EKS, as a ClusterConfig of eksctl.
-    EksNodegroup,
-    /// A managed node group of Amazon EKS, as a ClusterConfig of eksctl.
-    EksManagedNodegroup,
-    /// A node pool of Azure Kubernetes Service, as commands of the Azure CLI.
-    AksNodepool,
-    /// EC2NodeClass and NodePool of Karpenter on AWS.
-    KarpenterEc2NodeClass,
-    /// The same with `amiFamily: Custom` and user data of its own.
-    KarpenterUserData,
-    /// A node pool of Google Kubernetes Engine, as a command of gcloud.
-    GkeNodepool,
-    /// The AzureManagedMachinePool of a MachinePool of Cluster API.
-    AzureManagedMachinePool,
-    /// The AWSManagedMachinePool of a MachinePool of Cluster API.
-    AwsManagedMachinePool,
-    /// Files for an RKE2 agent.
-    Rke2,
-}
-
-impl Target {
-    /// All targets.
-    pub const ALL: [Self; 9] = [
-        Self::EksNodegroup,
-        Self::EksManagedNodegroup,
-        Self::AksNodepool,
-        Self::KarpenterEc2NodeClass,
-        Self::KarpenterUserData,
-        Self::GkeNodepool,
-        Self::AzureManagedMachinePool,
-        Self::AwsManagedMachinePool,
-        Self::Rke2,
-    ];
-
-    pub fn platform(self, kubelet: Minor) -> Platform {
-        match self {
-            Self::EksNodegroup => Platform::Eks,
-            Self::EksManagedNodegroup => Platform::EksManaged,
-            Self::AksNodepool => Platform::Aks,
-            Self::KarpenterEc2NodeClass => Platform::Karpenter,
-            Self::KarpenterUserData => Platform::KarpenterUserData,
-            Self::GkeNodepool => Platform::Gke,
-            Self::AzureManagedMachinePool => Platform::AzureManaged,
-            Self::AwsManagedMachinePool => Platform::AwsManaged,
-            Self::Rke2 => Platform::rke2(kubelet),
-        }
-    }
-
-    /// The text that separates documents on standard output: documents in YAML are one stream, scripts are not separated.
-    pub const fn separator(self) -> &'static str {
-        match self {
-            Self::AksNodepool | Self::GkeNodepool => "\n",
-            _ => "---\n",
-        }
+/// The text that separates documents on standard output: documents in YAML are one stream, scripts are not separated.
+pub const fn separator(platform: Platform) -> &'static str {
+    match platform {
+        Platform::Aks | Platform::Gke => "\n",
+        _ => "---\n",
     }
 }
 
@@ -111,12 +59,15 @@ pub struct PlatformDocuments {
     pub report: LossReport,
 }
 
-/// The documents of a node group for a platform.
+/// The documents of a node group for a platform. Whether an agent of RKE2 needs flags depends on its kubelet.
 ///
 /// # Errors
 /// The reason why the platform cannot make these nodes: it has no image with this build of Windows, or not in this minor.
-pub fn documents(target: Target, nodes: &NodesToMake) -> Result<PlatformDocuments, String> {
-    let platform = target.platform(nodes.kubelet);
+pub fn documents(platform: Platform, nodes: &NodesToMake) -> Result<PlatformDocuments, String> {
+    let platform = match platform {
+        Platform::Rke2 | Platform::Rke2WithFlags => Platform::rke2(nodes.kubelet),
+        other => other,
+    };
     let image = platform.image(nodes.build);
     if platform.selects_image() && image.is_none() {
         return Err(format!("{} has no known image with Windows {}", platform.title(), nodes.build));

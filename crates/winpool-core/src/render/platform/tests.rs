@@ -21,7 +21,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// The documents of a pool with a profile.
 fn of(
-    target: Target,
+    target: Platform,
     kubelet: u32,
     spec: &Value,
     taints: &[Taint],
@@ -45,7 +45,7 @@ fn of(
     documents(target, &nodes).unwrap()
 }
 
-fn plain(target: Target, kubelet: u32, spec: &Value) -> PlatformDocuments {
+fn plain(target: Platform, kubelet: u32, spec: &Value) -> PlatformDocuments {
     of(target, kubelet, spec, &[], &BTreeMap::new())
 }
 
@@ -108,15 +108,15 @@ fn patched(patch: &Value) -> Value {
 
 #[test]
 fn a_setting_changes_the_documents_exactly_if_it_is_taken() {
-    for target in Target::ALL {
+    for target in Platform::ALL {
         for kubelet in [30, 31, 32, 36] {
             let before = plain(target, kubelet, &base());
             let (taken, replaced) = match target {
                 // AKS has other values than the defaults of the kubelet, which this profile means.
-                Target::AksNodepool | Target::AzureManagedMachinePool => {
+                Platform::Aks | Platform::AzureManaged => {
                     (vec![Setting::MaxPods], vec!["evictionHard", "priorityClass"])
                 }
-                Target::AwsManagedMachinePool | Target::EksManagedNodegroup => (vec![], vec!["maxPods"]),
+                Platform::AwsManaged | Platform::EksManaged => (vec![], vec!["maxPods"]),
                 _ => (vec![Setting::MaxPods], vec![]),
             };
             assert_eq!((&before.report.taken, lost(&before)), (&taken, replaced), "{target:?}");
@@ -140,7 +140,7 @@ fn every_setting_of_a_profile_is_taken_or_lost_once() {
     let mut settings: Vec<_> = patches().into_iter().map(|(setting, _)| setting).collect();
     settings.extend([Setting::Taints, Setting::Labels]);
     settings.sort();
-    for target in Target::ALL {
+    for target in Platform::ALL {
         for kubelet in [30, 31, 32, 36] {
             let documents = of(target, kubelet, &all, &[taint("os", "windows")], &labels(&[("team", "web")]));
             let LossReport { taken, lost, .. } = &documents.report;
@@ -175,12 +175,12 @@ fn each_platform_loses_these_settings() {
     let managed: Vec<_> = aks.iter().copied().chain(["maxPods", "imageGC", "containerLogs"]).collect();
     let by_flags = vec!["nodeStatusReportFrequency", "pauseImage", "registryMirrors", "proxy"];
     let table = [
-        (Target::EksNodegroup, 36, by_flags.clone()),
-        (Target::EksManagedNodegroup, 36, managed.clone()),
-        (Target::KarpenterUserData, 36, by_flags),
-        (Target::AksNodepool, 36, aks.to_vec()),
+        (Platform::Eks, 36, by_flags.clone()),
+        (Platform::EksManaged, 36, managed.clone()),
+        (Platform::KarpenterUserData, 36, by_flags),
+        (Platform::Aks, 36, aks.to_vec()),
         (
-            Target::KarpenterEc2NodeClass,
+            Platform::Karpenter,
             36,
             vec![
                 "containerLogs",
@@ -196,7 +196,7 @@ fn each_platform_loses_these_settings() {
             ],
         ),
         (
-            Target::GkeNodepool,
+            Platform::Gke,
             36,
             vec![
                 "systemReserved",
@@ -217,10 +217,10 @@ fn each_platform_loses_these_settings() {
                 "proxy",
             ],
         ),
-        (Target::AzureManagedMachinePool, 36, aks.to_vec()),
-        (Target::AwsManagedMachinePool, 36, managed),
-        (Target::Rke2, 32, vec!["proxy"]),
-        (Target::Rke2, 31, vec!["evictionHard", "nodeStatusReportFrequency", "proxy"]),
+        (Platform::AzureManaged, 36, aks.to_vec()),
+        (Platform::AwsManaged, 36, managed),
+        (Platform::Rke2, 32, vec!["proxy"]),
+        (Platform::Rke2, 31, vec!["evictionHard", "nodeStatusReportFrequency", "proxy"]),
     ];
     for (target, kubelet, expected) in table {
         let found: BTreeSet<_> =
@@ -235,26 +235,26 @@ fn a_value_that_a_platform_does_not_accept_is_lost() {
     let kubelet = |value: Value| patched(&json!({"kubelet": value}));
     let two = json!({"extra": {"clusterDNS": ["10.0.0.10", "10.0.0.11"]}});
     let table = [
-        (Target::AksNodepool, kubelet(json!({"maxPods": 9})), vec!["evictionHard", "maxPods", "priorityClass"]),
-        (Target::AksNodepool, kubelet(json!({"maxPods": 10})), vec!["evictionHard", "priorityClass"]),
-        (Target::AksNodepool, kubelet(json!({"maxPods": 250})), vec!["evictionHard", "priorityClass"]),
-        (Target::AksNodepool, kubelet(json!({"maxPods": 251})), vec!["evictionHard", "maxPods", "priorityClass"]),
+        (Platform::Aks, kubelet(json!({"maxPods": 9})), vec!["evictionHard", "maxPods", "priorityClass"]),
+        (Platform::Aks, kubelet(json!({"maxPods": 10})), vec!["evictionHard", "priorityClass"]),
+        (Platform::Aks, kubelet(json!({"maxPods": 250})), vec!["evictionHard", "priorityClass"]),
+        (Platform::Aks, kubelet(json!({"maxPods": 251})), vec!["evictionHard", "maxPods", "priorityClass"]),
         (
-            Target::AksNodepool,
+            Platform::Aks,
             kubelet(json!({"containerLogs": {"maxSize": "50M"}})),
             vec!["evictionHard", "containerLogs", "priorityClass"],
         ),
-        (Target::AksNodepool, kubelet(json!({"priorityClass": "AboveNormal"})), vec!["evictionHard"]),
-        (Target::EksNodegroup, kubelet(two.clone()), vec!["clusterDNS"]),
-        (Target::KarpenterEc2NodeClass, kubelet(two.clone()), vec!["clusterDNS"]),
-        (Target::KarpenterUserData, kubelet(two.clone()), vec!["clusterDNS"]),
-        (Target::Rke2, kubelet(two), vec![]),
-        (Target::EksNodegroup, kubelet(json!({"extra": {"contentType": "a b"}})), vec!["contentType"]),
-        (Target::EksNodegroup, kubelet(json!({"extra": {"contentType": "a\"b"}})), vec!["contentType"]),
-        (Target::EksNodegroup, kubelet(json!({"extra": {"contentType": "a';b"}})), vec!["contentType"]),
-        (Target::EksNodegroup, kubelet(json!({"extra": {"contentType": "a\nb"}})), vec!["contentType"]),
-        (Target::EksNodegroup, kubelet(json!({"extra": {"contentType": "a$b`"}})), vec!["contentType"]),
-        (Target::EksNodegroup, kubelet(json!({"extra": {"contentType": "application/json"}})), vec![]),
+        (Platform::Aks, kubelet(json!({"priorityClass": "AboveNormal"})), vec!["evictionHard"]),
+        (Platform::Eks, kubelet(two.clone()), vec!["clusterDNS"]),
+        (Platform::Karpenter, kubelet(two.clone()), vec!["clusterDNS"]),
+        (Platform::KarpenterUserData, kubelet(two.clone()), vec!["clusterDNS"]),
+        (Platform::Rke2, kubelet(two), vec![]),
+        (Platform::Eks, kubelet(json!({"extra": {"contentType": "a b"}})), vec!["contentType"]),
+        (Platform::Eks, kubelet(json!({"extra": {"contentType": "a\"b"}})), vec!["contentType"]),
+        (Platform::Eks, kubelet(json!({"extra": {"contentType": "a';b"}})), vec!["contentType"]),
+        (Platform::Eks, kubelet(json!({"extra": {"contentType": "a\nb"}})), vec!["contentType"]),
+        (Platform::Eks, kubelet(json!({"extra": {"contentType": "a$b`"}})), vec!["contentType"]),
+        (Platform::Eks, kubelet(json!({"extra": {"contentType": "application/json"}})), vec![]),
     ];
     for (target, spec, expected) in table {
         assert_eq!(lost(&plain(target, 36, &spec)), expected, "{target:?} {spec}");
@@ -268,7 +268,7 @@ fn a_value_that_a_platform_does_not_accept_is_lost() {
     ] {
         let mirror = json!({"registry": "docker.io", "endpoints": [endpoint]});
         let spec = patched(&json!({"containerd": {"registryMirrors": [mirror]}}));
-        assert_eq!(lost(&plain(Target::Rke2, 36, &spec)).contains(&"registryMirrors"), is_lost, "{endpoint}");
+        assert_eq!(lost(&plain(Platform::Rke2, 36, &spec)).contains(&"registryMirrors"), is_lost, "{endpoint}");
     }
 }
 
@@ -276,32 +276,32 @@ fn a_value_that_a_platform_does_not_accept_is_lost() {
 fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
     let taints = [taint("os", "windows"), taint("batch", ""), taint("os", "other")];
     let labels = labels(&[("team", "web"), ("example.kubernetes.io/x", "1"), ("kubernetes.azure.com/y", "2")]);
-    let table: [(Target, &[&str], &[&str]); 9] = [
-        (Target::EksNodegroup, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
-        (Target::EksManagedNodegroup, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
+    let table: [(Platform, &[&str], &[&str]); 9] = [
+        (Platform::Eks, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
+        (Platform::EksManaged, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
         (
-            Target::AksNodepool,
+            Platform::Aks,
             &["os=windows:NoSchedule,os=other:NoSchedule", "team=web"],
             &["batch", "example.kubernetes.io/x", "kubernetes.azure.com/y"],
         ),
-        (Target::KarpenterEc2NodeClass, &["batch", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
+        (Platform::Karpenter, &["batch", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
         (
-            Target::KarpenterUserData,
+            Platform::KarpenterUserData,
             &["batch", "kubernetes.azure.com/y", "--register-with-taints=karpenter.sh/unregistered:NoExecute"],
             &["example.kubernetes.io/x"],
         ),
-        (Target::GkeNodepool, &["os=windows:NoSchedule", "kubernetes.azure.com/y=2"], &["batch", "other"]),
+        (Platform::Gke, &["os=windows:NoSchedule", "kubernetes.azure.com/y=2"], &["batch", "other"]),
         (
-            Target::AzureManagedMachinePool,
+            Platform::AzureManaged,
             &["key: \"os\"", "value: \"other\"", "effect: \"NoSchedule\"", "team: \"web\""],
             &["batch", "example.kubernetes.io/x", "kubernetes.azure.com/y"],
         ),
         (
-            Target::AwsManagedMachinePool,
+            Platform::AwsManaged,
             &["key: \"batch\"", "value: \"other\"", "effect: \"no-schedule\"", "kubernetes.azure.com/y: \"2\""],
             &["example.kubernetes.io/x", "NoSchedule"],
         ),
-        (Target::Rke2, &["batch=:NoSchedule", "team=web"], &["example.kubernetes.io/x"]),
+        (Platform::Rke2, &["batch=:NoSchedule", "team=web"], &["example.kubernetes.io/x"]),
     ];
     for (target, present, absent) in table {
         let documents = of(target, 36, &base(), &taints, &labels);
@@ -318,7 +318,7 @@ fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
 fn nodes_without_a_profile_have_taints_and_labels() {
     let labels = labels(&[("team", "web")]);
     let taints = [taint("os", "windows")];
-    for target in Target::ALL {
+    for target in Platform::ALL {
         let nodes = NodesToMake {
             pool: "web",
             build: BUILD,
@@ -350,31 +350,23 @@ fn a_platform_without_an_image_of_the_build_makes_no_documents() {
         kubelet_yaml: "",
     };
     let table = [
-        (Target::GkeNodepool, 26100, "GKE has no known image with Windows 10.0.26100"),
-        (Target::AksNodepool, 17763, "AKS has no known image with Windows 10.0.17763"),
-        (
-            Target::AzureManagedMachinePool,
-            26100,
-            "AKS (AzureManagedMachinePool) has no known image with Windows 10.0.26100",
-        ),
-        (
-            Target::AwsManagedMachinePool,
-            26100,
-            "EKS (AWSManagedMachinePool) has no known image with Windows 10.0.26100",
-        ),
-        (Target::KarpenterEc2NodeClass, 19042, "Karpenter has no known image with Windows 10.0.19042"),
+        (Platform::Gke, 26100, "GKE has no known image with Windows 10.0.26100"),
+        (Platform::Aks, 17763, "AKS has no known image with Windows 10.0.17763"),
+        (Platform::AzureManaged, 26100, "AKS (AzureManagedMachinePool) has no known image with Windows 10.0.26100"),
+        (Platform::AwsManaged, 26100, "EKS (AWSManagedMachinePool) has no known image with Windows 10.0.26100"),
+        (Platform::Karpenter, 19042, "Karpenter has no known image with Windows 10.0.19042"),
     ];
     for (target, build, expected) in table {
         assert_eq!(documents(target, &nodes(build)).unwrap_err(), expected);
     }
-    assert!(documents(Target::Rke2, &nodes(19042)).is_ok());
-    let script = &documents(Target::AksNodepool, &nodes(26100)).unwrap().files["nodepool.sh"];
+    assert!(documents(Platform::Rke2, &nodes(19042)).is_ok());
+    let script = &documents(Platform::Aks, &nodes(26100)).unwrap().files["nodepool.sh"];
     assert!(script.contains("--enable-fips-image"), "{script}");
 }
 
 #[test]
 fn documents_in_yaml_are_valid_with_their_report() {
-    for target in Target::ALL.into_iter().filter(|target| target.separator() == "---\n") {
+    for target in Platform::ALL.into_iter().filter(|target| separator(*target) == "---\n") {
         for (_, patch) in patches() {
             let documents = plain(target, 36, &patched(&patch));
             for text in documents.files.values() {
@@ -409,7 +401,7 @@ fn user_data_of_karpenter_call_the_bootstrap_script_with_all_flags() {
         ),
     ];
     for (patch, dns, flags, kube_proxy) in table {
-        let documents = plain(Target::KarpenterUserData, 36, &patched(&patch));
+        let documents = plain(Platform::KarpenterUserData, 36, &patched(&patch));
         let objects: Vec<Value> = serde_saphyr::from_multiple(&documents.files["karpenter.yaml"]).unwrap();
         let expected = format!(
             "<powershell>\n{script}\n& $EKSBootstrapScriptFile {cluster} -DNSClusterIP {dns} -KubeletExtraArgs \
