@@ -32,6 +32,6 @@ pub mod workload;
 
 pub use decode::{decode, decoding_problem};
 pub use foreign_text::ForeignText;
-pub(crate) use objects::object_key;
 pub use objects::{Named, Objects, ResourceVersion, Uncompared};
+pub(crate) use objects::{named, object_key};
 pub use problem::{Explanation, Problem, is_within, join};

@@ -13,7 +13,7 @@ use winpool_api::{
 };
 
 use super::{
-    ForeignText, Named, ResourceVersion, Uncompared, kubernetes::quantity::Quantity, profile::Resource,
+    ForeignText, ResourceVersion, Uncompared, kubernetes::quantity::Quantity, named, profile::Resource,
     record::SignedRecord, release_labels,
 };
 
@@ -93,11 +93,7 @@ pub struct Resources {
     pub pods: Option<i64>,
 }
 
-impl Named for WindowsNode {
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
+named!(WindowsNode: name);
 
 impl WindowsNode {
     /// The Windows build that the kernel reports, or else the build in the label.

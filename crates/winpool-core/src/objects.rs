@@ -43,6 +43,20 @@ pub trait Named {
     fn name(&self) -> &str;
 }
 
+/// Types with the field that is their name.
+macro_rules! named {
+    ($($type:ty: $field:ident),*) => {
+        $(impl $crate::Named for $type {
+            #[allow(clippy::misnamed_getters)] // a field `name` beside `key` has no namespace, and is not unique
+            fn name(&self) -> &str {
+                &self.$field
+            }
+        })*
+    };
+}
+
+pub(crate) use named;
+
 /// Objects by name. A clone shares the list, and a write to a shared list copies it first: only pointers, because one change
 /// of thousands of objects must not allocate for each of them.
 #[derive(Debug)]

@@ -40,7 +40,7 @@ use winpool_api::{
 };
 
 use self::{machines::MachineRules, rollout::RolloutRules};
-use super::{Named, Problem, ResourceVersion, kubernetes::quantity::Quantity, node::WindowsNode};
+use super::{Problem, ResourceVersion, kubernetes::quantity::Quantity, named, node::WindowsNode};
 
 /// A `WindowsNodePool`, parsed once when it is received.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,11 +117,7 @@ pub struct RuntimeClass {
     pub adopt: bool,
 }
 
-impl Named for Pool {
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
+named!(Pool: name);
 
 impl Pool {
     /// Parses a stored pool, which may have another schema.

@@ -8,8 +8,9 @@ use winpool_api::{WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 
 use super::{check, rollout::Assigned};
 use crate::{
-    Named, ResourceVersion,
+    ResourceVersion,
     kind::Kind,
+    named,
     node::WindowsNode,
     operation::{Action, Write, WriteTarget},
 };
@@ -29,11 +30,7 @@ pub struct NodeConfigView {
     pub status: WindowsNodeConfigStatus,
 }
 
-impl Named for NodeConfigView {
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
+named!(NodeConfigView: name);
 
 impl NodeConfigView {
     /// Parses a stored object, which may have another schema.

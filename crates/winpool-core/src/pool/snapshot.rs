@@ -25,6 +25,7 @@ use super::{
 use crate::{
     ForeignText, Named, Objects, Problem, ResourceVersion, decode,
     kind::Kind,
+    named,
     node::{WindowsNode, last_other_writer},
     operation::{Rejection, Unwritten, Write},
     ownership::Ownership,
@@ -133,11 +134,7 @@ pub struct ProfileView {
     pub status: WindowsRuntimeProfileStatus,
 }
 
-impl Named for ProfileView {
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
+named!(ProfileView: name, ConfigMapView: name);
 
 impl ProfileView {
     /// Parses a stored profile, which may have another schema.
@@ -230,12 +227,6 @@ pub struct ConfigMapView {
     pub created: Option<Timestamp>,
     /// Whether the ConfigMap is being deleted.
     pub deleting: bool,
-}
-
-impl Named for ConfigMapView {
-    fn name(&self) -> &str {
-        &self.name
-    }
 }
 
 impl ConfigMapView {

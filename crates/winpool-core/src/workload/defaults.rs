@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::LimitRange;
 
 use super::{Template, template::memory};
-use crate::Named;
+use crate::named;
 
 /// The memory defaults of a LimitRange for containers. The API server completes them when it stores the LimitRange
 /// (kubernetes/kubernetes, `pkg/apis/core/v1/defaults.go`).
@@ -18,11 +18,7 @@ pub struct MemoryDefaults {
     limit: Option<i64>,
 }
 
-impl Named for MemoryDefaults {
-    fn name(&self) -> &str {
-        &self.key
-    }
-}
+named!(MemoryDefaults: key);
 
 impl From<LimitRange> for MemoryDefaults {
     fn from(object: LimitRange) -> Self {

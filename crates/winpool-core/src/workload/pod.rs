@@ -16,7 +16,7 @@ use k8s_openapi::{
 use winpool_api::facts::runtime_errors;
 
 use super::Template;
-use crate::{Named, image::RuntimeReport, kind::Kind, kubernetes::WorkloadName, object_key};
+use crate::{image::RuntimeReport, kind::Kind, kubernetes::WorkloadName, named, object_key};
 
 /// The maximum length of a stored error of a container runtime, in characters.
 const MAX_ERROR_LENGTH: usize = 160;
@@ -89,11 +89,7 @@ fn shared<T: std::hash::Hash + Eq>(values: &mut HashSet<Arc<T>>, value: T) -> Ar
     value
 }
 
-impl Named for Pod {
-    fn name(&self) -> &str {
-        &self.key
-    }
-}
+named!(Pod: key);
 
 impl Pod {
     /// Reads a pod. A pod without a spec has no containers.

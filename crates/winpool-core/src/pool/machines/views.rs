@@ -15,7 +15,7 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use crate::{ForeignText, Named, ResourceVersion, kind::Kind, node::last_other_writer, object_key};
+use crate::{ForeignText, Named, ResourceVersion, kind::Kind, named, node::last_other_writer, object_key};
 
 /// A group of machines of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -396,19 +396,7 @@ impl Named for KubeadmConfigView {
     }
 }
 
-/// Objects with a key.
-macro_rules! named {
-    ($($view:ty)*) => {
-        $(impl Named for $view {
-            #[allow(clippy::misnamed_getters)] // the field `name` is not unique: it has no namespace
-            fn name(&self) -> &str {
-                &self.key
-            }
-        })*
-    };
-}
-
-named!(ClusterView MachineGroup MachineSetView MachineView TemplateView);
+named!(ClusterView: key, MachineGroup: key, MachineSetView: key, MachineView: key, TemplateView: key);
 
 #[cfg(test)]
 mod tests {
