@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::{DynamicObject, ObjectMeta};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::Value;
 use winpool_api::{
     facts::{
@@ -154,78 +154,21 @@ pub struct TemplateView {
     pub spec: Value,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct GroupSpec {
-    cluster_name: String,
-    replicas: Option<u32>,
-    paused: Option<bool>,
-    template: MachineTemplate,
+/// The text of a field; empty if it has none.
+fn text(field: &Value) -> String {
+    field.as_str().unwrap_or_default().to_owned()
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct MachineTemplate {
-    metadata: Labels,
-    spec: MachineSpec,
+fn number(field: &Value) -> Option<u32> {
+    field.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Labels {
-    labels: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct MachineSpec {
-    version: Option<String>,
-    bootstrap: Bootstrap,
-    infrastructure_ref: Option<Reference>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Bootstrap {
-    config_ref: Option<Reference>,
-}
-
-/// A reference: v1beta1 has `apiVersion`, v1beta2 `apiGroup`.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Reference {
-    api_version: String,
-    api_group: String,
-    kind: String,
-    name: String,
-}
-
-impl Reference {
-    fn group(&self) -> &str {
-        match self.api_group.as_str() {
-            "" => self.api_version.split_once('/').map_or("", |(group, _)| group),
-            group => group,
-        }
+/// The group of a reference: v1beta1 has `apiVersion`, v1beta2 `apiGroup`.
+fn group_of(reference: &Value) -> String {
+    match reference["apiGroup"].as_str().unwrap_or_default() {
+        "" => text(&reference["apiVersion"]).split_once('/').map_or("", |(group, _)| group).to_owned(),
+        group => group.to_owned(),
     }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct MachineStatus {
-    node_ref: Option<Reference>,
-    node_info: NodeInfo,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct NodeInfo {
-    container_runtime_version: String,
-    kubelet_version: String,
-}
-
-/// A part of an object; its default if it has another structure.
-fn part<T: DeserializeOwned + Default>(data: &Value, field: &str) -> T {
-    data.get(field).and_then(|value| T::deserialize(value).ok()).unwrap_or_default()
 }
 
 /// `namespace/name`.
@@ -240,7 +183,7 @@ fn has_annotation(metadata: &ObjectMeta, key: &str) -> bool {
 impl ClusterView {
     /// Reads an object of either version.
     pub fn from_object(object: &DynamicObject) -> Self {
-        let paused = object.data.pointer("/spec/paused") == Some(&Value::Bool(true));
+        let paused = object.data["spec"]["paused"] == true;
         Self {
             key: object_key(&object.metadata),
             paused: paused || has_annotation(&object.metadata, cluster_api::PAUSED),
@@ -251,15 +194,15 @@ impl ClusterView {
 impl MachineGroup {
     /// Reads an object of either version.
     pub fn from_object(kind: GroupKind, object: DynamicObject) -> Self {
-        let GroupSpec { cluster_name, replicas, paused, template } = part(&object.data, "spec");
-        let metadata = object.metadata;
+        let DynamicObject { metadata, data, .. } = object;
+        let (spec, machine) = (&data["spec"], &data["spec"]["template"]["spec"]);
         let namespace = metadata.namespace.clone().unwrap_or_default();
-        let bootstrap = template.spec.bootstrap.config_ref.unwrap_or_default();
-        let infrastructure = template.spec.infrastructure_ref.map(|reference| InfrastructureReference {
+        let reference = Some(&machine["infrastructureRef"]).filter(|reference| reference.is_object());
+        let infrastructure = reference.map(|reference| InfrastructureReference {
             namespace: namespace.clone(),
-            group: reference.group().to_owned(),
-            kind: reference.kind,
-            name: reference.name,
+            group: group_of(reference),
+            kind: text(&reference["kind"]),
+            name: text(&reference["name"]),
         });
         let managed = metadata
             .annotations
@@ -273,10 +216,10 @@ impl MachineGroup {
             key: object_key(&metadata),
             kind,
             name: metadata.name.clone().unwrap_or_default(),
-            paused: paused == Some(true) || has_annotation(&metadata, cluster_api::PAUSED),
+            paused: spec["paused"] == true || has_annotation(&metadata, cluster_api::PAUSED),
             topology_owned: labels.contains_key(TOPOLOGY_OWNED),
             labels,
-            machine_labels: template.metadata.labels,
+            machine_labels: BTreeMap::deserialize(&spec["template"]["metadata"]["labels"]).unwrap_or_default(),
             other_writer: {
                 let writers = metadata.managed_fields.iter().flatten().filter(|entry| owns_reference(entry));
                 last_other_writer(writers, manager::MACHINES)
@@ -285,13 +228,13 @@ impl MachineGroup {
             namespace,
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.into(),
-            cluster: cluster_name,
+            cluster: text(&spec["clusterName"]),
             managed,
-            version: template.spec.version.unwrap_or_default(),
-            bootstrap_kind: bootstrap.kind,
-            bootstrap: bootstrap.name,
+            version: text(&machine["version"]),
+            bootstrap_kind: text(&machine["bootstrap"]["configRef"]["kind"]),
+            bootstrap: text(&machine["bootstrap"]["configRef"]["name"]),
             infrastructure,
-            replicas: part::<Replicas>(&object.data, "status").replicas.or(replicas).unwrap_or_default(),
+            replicas: number(&data["status"]["replicas"]).or(number(&spec["replicas"])).unwrap_or_default(),
         }
     }
 }
@@ -304,23 +247,16 @@ fn owns_reference(entry: &ManagedFieldsEntry) -> bool {
     reference.is_some_and(|fields| fields.is_empty() || fields.contains_key("f:name"))
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Replicas {
-    replicas: Option<u32>,
-}
-
 impl MachineSetView {
     /// Reads an object of either version.
     pub fn from_object(object: &DynamicObject) -> Self {
-        let GroupSpec { template, .. } = part(&object.data, "spec");
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-        let name = template.spec.bootstrap.config_ref.map(|reference| reference.name).unwrap_or_default();
+        let template = &object.data["spec"]["template"]["spec"]["bootstrap"]["configRef"];
         Self {
             key: object_key(&object.metadata),
             deployment: key_of(namespace, label_of(&object.metadata, DEPLOYMENT_NAME)),
-            template: key_of(namespace, &name),
-            replicas: part::<Replicas>(&object.data, "status").replicas.unwrap_or_default(),
+            template: key_of(namespace, template["name"].as_str().unwrap_or_default()),
+            replicas: number(&object.data["status"]["replicas"]).unwrap_or_default(),
         }
     }
 }
@@ -332,13 +268,13 @@ fn label_of<'a>(metadata: &'a ObjectMeta, key: &str) -> &'a str {
 impl MachineView {
     /// Reads an object of either version.
     pub fn from_object(object: &DynamicObject) -> Self {
-        let MachineStatus { node_ref, node_info } = part(&object.data, "status");
+        let (node, reported) = (&object.data["status"]["nodeRef"], &object.data["status"]["nodeInfo"]);
         let (kind, group) = match label_of(&object.metadata, DEPLOYMENT_NAME) {
             "" => (GroupKind::Pool, label_of(&object.metadata, POOL_NAME)),
             deployment => (GroupKind::Deployment, deployment),
         };
-        let minor = node_info.kubelet_version.parse::<Minor>().ok();
-        let containerd = match ContainerRuntime::read(&node_info.container_runtime_version, minor) {
+        let minor = reported["kubeletVersion"].as_str().and_then(|version| version.parse::<Minor>().ok());
+        let containerd = match ContainerRuntime::read(&text(&reported["containerRuntimeVersion"]), minor) {
             Some(ContainerRuntime::Containerd(version)) => Some(version),
             _ => None,
         };
@@ -346,7 +282,7 @@ impl MachineView {
             key: object_key(&object.metadata),
             kind,
             group: key_of(object.metadata.namespace.as_deref().unwrap_or_default(), group),
-            node: node_ref.map(|node| node.name).filter(|name| !name.is_empty()),
+            node: Some(text(&node["name"])).filter(|name| !name.is_empty()),
             containerd,
         }
     }
