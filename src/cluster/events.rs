@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 use tracing::warn;
-use winpool_api::{bounds, names::GROUP};
+use winpool_api::bounds;
 use winpool_core::status::event::{Event, Regarding};
 
 use super::{explain, status_code};
@@ -161,7 +161,7 @@ impl Events {
 }
 
 fn key(event: &Event) -> Key {
-    (event.about.uid().to_owned(), event.warning, event.reason.clone())
+    (event.about.uid.clone(), event.warning, event.reason.clone())
 }
 
 fn object(event: &Event, now: Timestamp) -> core::Event {
@@ -189,30 +189,17 @@ fn object(event: &Event, now: Timestamp) -> core::Event {
 
 /// The namespace of an object's events.
 fn namespace(about: &Regarding) -> &str {
-    match about {
-        Regarding::Workload { workload, .. } => &workload.namespace,
-        Regarding::Pool { .. } | Regarding::Profile { .. } | Regarding::Node { .. } => NAMESPACE,
-    }
+    about.namespace.as_deref().unwrap_or(NAMESPACE)
 }
 
 fn reference(about: &Regarding) -> core::ObjectReference {
-    let winpool = format!("{GROUP}/v1alpha1");
-    let (version, kind, name) = match about {
-        Regarding::Pool { name, .. } => (winpool.as_str(), "WindowsNodePool", name),
-        Regarding::Profile { name, .. } => (winpool.as_str(), "WindowsRuntimeProfile", name),
-        Regarding::Node { name, .. } => ("v1", "Node", name),
-        Regarding::Workload { workload, .. } => (workload.api_version(), workload.kind.as_str(), &workload.name),
-    };
-    let namespace = match about {
-        Regarding::Workload { workload, .. } => Some(workload.namespace.clone()),
-        Regarding::Pool { .. } | Regarding::Profile { .. } | Regarding::Node { .. } => None,
-    };
+    let Regarding { api_version, kind, namespace, name, uid } = about.clone();
     core::ObjectReference {
-        api_version: Some(version.to_owned()),
-        kind: Some(kind.to_owned()),
+        api_version: Some(api_version),
+        kind: Some(kind),
         namespace,
-        name: Some(name.clone()),
-        uid: Some(about.uid().to_owned()),
+        name: Some(name),
+        uid: Some(uid),
         ..core::ObjectReference::default()
     }
 }
@@ -243,6 +230,7 @@ mod tests {
     use kube::client::Body;
     use serde_json::Value;
     use tokio::time::advance;
+    use winpool_core::kind::Kind;
 
     use super::*;
 
@@ -275,7 +263,7 @@ mod tests {
 
     fn event(reason: &str, message: &str) -> Event {
         Event {
-            about: Regarding::Node { name: "win-1".into(), uid: "u-1".into() },
+            about: Regarding::new(Kind::NODE, "win-1", "u-1"),
             warning: true,
             reason: reason.into(),
             action: "Assign",
@@ -322,7 +310,7 @@ mod tests {
     fn the_name_of_an_event_is_valid_also_for_objects_with_long_names() {
         let now = Timestamp::from_second(1_700_000_000).unwrap();
         for name in ["win-1".to_owned(), format!("{}-{}", "a".repeat(216), "b".repeat(36)), "a.".repeat(126) + "b"] {
-            let about = Regarding::Node { name, uid: "u".into() };
+            let about = Regarding::new(Kind::NODE, &name, "u");
             let name = object(&Event { about, ..event("NoPool", "") }, now).metadata.name.unwrap();
             assert!(name.len() <= 253 && !name.contains("..") && !name.contains("-."), "{name}");
         }

@@ -28,6 +28,7 @@ impl FailedNodes {
 #[cfg(test)]
 mod tests {
     use winpool_core::{
+        kind::Kind,
         pool::rollout::FailureReason,
         status::event::{Event, Regarding},
     };
@@ -41,7 +42,7 @@ mod tests {
                 key: FailureKey { node_uid: name.into(), config: "web-1".into(), attempt: 1, kind: "TimedOut" },
                 reason: FailureReason::TimedOut,
                 event: Event {
-                    about: Regarding::Node { name: name.into(), uid: name.into() },
+                    about: Regarding::new(Kind::NODE, name, name),
                     warning: true,
                     reason: "ConfigFailed".into(),
                     action: "Deliver",

@@ -57,18 +57,18 @@ impl Published {
 }
 
 fn id(event: &Event) -> (String, String) {
-    (event.about.uid().to_owned(), event.reason.clone())
+    (event.about.uid.clone(), event.reason.clone())
 }
 
 #[cfg(test)]
 mod tests {
-    use winpool_core::status::event::Regarding;
+    use winpool_core::{kind::Kind, status::event::Regarding};
 
     use super::*;
 
     fn event(uid: &str) -> Event {
         Event {
-            about: Regarding::Node { name: "win-1".into(), uid: uid.into() },
+            about: Regarding::new(Kind::NODE, "win-1", uid),
             warning: true,
             reason: "NoPool".into(),
             action: "Assign",

@@ -12,6 +12,7 @@ use tokio::{
 };
 use tracing::{debug, info_span};
 use winpool_core::{
+    kind::Kind,
     pool::stranding::has_new_taints,
     status::event::{Event, Regarding},
     text::some_of,
@@ -168,15 +169,12 @@ impl WorkloadController {
 
     /// The event on a workload; `None` if it was deleted in the meantime.
     fn event(&self, pool: &str, kind: IssueKind, workload: &Arc<WorkloadName>, issue: &WorkloadIssue) -> Option<Event> {
-        let about = match workload.kind.as_str() {
-            "Node" => {
-                let uid = self.context.caches.nodes.get(&workload.name)?.uid.clone();
-                Regarding::Node { name: workload.name.clone(), uid }
-            }
-            _ => {
-                let (workload, uid) = self.index.event_object(workload)?;
-                Regarding::Workload { workload, uid: uid.to_owned() }
-            }
+        let about = if workload.kind == Kind::NODE.name {
+            let node = self.context.caches.nodes.get(&workload.name)?;
+            Regarding::new(Kind::NODE, &node.name, &node.uid)
+        } else {
+            let (workload, uid) = self.index.event_object(workload)?;
+            Regarding::workload(&workload, uid)
         };
         let message = format!("WindowsNodePool {pool}: {issue}");
         Some(Event { about, warning: true, reason: kind.reason().to_owned(), action: "Check", message })

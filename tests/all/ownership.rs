@@ -110,8 +110,9 @@ fn a_label_or_record_that_a_kubelet_wrote_does_not_make_its_node_a_member() {
     let events: Vec<_> =
         refused_claims(&model.snapshot()).into_iter().map(|event| (event.about, event.reason)).collect();
     let about = |name: &str| {
-        let uid = model.get(NODE, name).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
-        (Regarding::Node { name: name.into(), uid }, "RecordNotVerified".to_owned())
+        let node = model.get(NODE, name).unwrap();
+        let uid = node["metadata"]["uid"].as_str().unwrap();
+        (Regarding::new(Kind::NODE, name, uid), "RecordNotVerified".to_owned())
     };
     assert_eq!(events, ["copy", "label", "record"].map(about));
 }

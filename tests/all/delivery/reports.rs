@@ -76,11 +76,11 @@ fn node_events(cluster: &mut Cluster) -> (Vec<String>, Vec<String>) {
     let done = Done { results, complete: true };
     let failed = rollout::failed(&snapshot, &plan);
     let keys =
-        failed.iter().map(|failed| format!("{} {} {}", failed.event.about.uid(), failed.key.attempt, failed.key.kind));
+        failed.iter().map(|failed| format!("{} {} {}", failed.event.about.uid, failed.key.attempt, failed.key.kind));
     let keys = keys.collect();
     let events = rollout::confirmed(&snapshot, &done).into_iter().chain(failed.into_iter().map(|failed| failed.event));
     let text = |event: Event| {
-        let Regarding::Node { name, uid } = &event.about else { panic!("{event:?}") };
+        let Regarding { name, uid, .. } = &event.about;
         assert_eq!(snapshot.nodes.get(name).unwrap().uid, *uid);
         let (_, after) = event.message.split_once("configuration web-").unwrap();
         let kind = if event.warning { "Warning" } else { "Normal" };

@@ -1,8 +1,6 @@
 //! Events on pools, profiles, nodes and workloads, as values.
 
-use std::sync::Arc;
-
-use crate::workload::WorkloadName;
+use crate::{kind::Kind, workload::WorkloadName};
 
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,22 +16,27 @@ pub struct Event {
 
 /// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
-pub enum Regarding {
-    Pool { name: String, uid: String },
-    Profile { name: String, uid: String },
-    Node { name: String, uid: String },
-    Workload { workload: Arc<WorkloadName>, uid: String },
+#[allow(missing_docs)] // fields without a comment are as in Kubernetes
+pub struct Regarding {
+    pub api_version: String,
+    pub kind: String,
+    /// `None` for an object in no namespace.
+    pub namespace: Option<String>,
+    pub name: String,
+    pub uid: String,
 }
 
 impl Regarding {
-    /// The uid of the object.
-    pub fn uid(&self) -> &str {
-        match self {
-            Self::Pool { uid, .. }
-            | Self::Profile { uid, .. }
-            | Self::Node { uid, .. }
-            | Self::Workload { uid, .. } => uid,
-        }
+    /// An object in no namespace.
+    pub fn new(kind: Kind, name: &str, uid: &str) -> Self {
+        let (name, uid) = (name.to_owned(), uid.to_owned());
+        Self { api_version: kind.api_version(), kind: kind.name.to_owned(), namespace: None, name, uid }
+    }
+
+    /// A workload, or a pod.
+    pub fn workload(workload: &WorkloadName, uid: &str) -> Self {
+        let WorkloadName { kind, namespace, name } = workload.clone();
+        let api_version = workload.api_version().to_owned();
+        Self { api_version, kind, namespace: Some(namespace), name, uid: uid.to_owned() }
     }
 }

@@ -46,7 +46,7 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<ProfileResult> {
     });
     let changed = !view.status.conditions.iter().any(|old| old.type_ == valid.of.name && old.reason == valid.reason);
     let event = (changed && valid.reason != reason::VALID).then(|| Event {
-        about: Regarding::Profile { name: view.name.clone(), uid: view.uid.clone() },
+        about: Regarding::new(Kind::PROFILE, &view.name, &view.uid),
         warning: true,
         reason: valid.reason.to_owned(),
         action: "Check",

@@ -3,6 +3,8 @@
 use super::event::{Event, Regarding};
 use crate::{
     ForeignText,
+    kind::Kind,
+    node::WindowsNode,
     operation::{Action, Body, Done},
     pool::{Snapshot, plan::Plan, rollout::FailureReason},
 };
@@ -34,7 +36,6 @@ pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
     let attempt = plan.pool.spec.as_ref().ok().and_then(|spec| spec.rollout).map_or(1, |rules| rules.attempt);
     let failed = plan.failures().iter().filter_map(|failure| {
         let node = snapshot.nodes.get(&failure.node)?;
-        let uid = node.uid.clone();
         let config = snapshot.node_configs.as_ref().and_then(|configs| configs.get(&failure.node));
         let details = ForeignText::from(config.map_or("", |config| config.status.message.as_str()));
         let details = match details.is_empty() || failure.reason.is_timeout() {
@@ -45,9 +46,9 @@ pub fn failed(snapshot: &Snapshot, plan: &Plan) -> Vec<FailedNode> {
         let message = format!("configuration {} failed on the node, {}{details}", failure.config, failure.reason);
         let kind = failure.reason.kind();
         Some(FailedNode {
-            key: FailureKey { node_uid: uid.clone(), config: failure.config.clone(), attempt, kind },
+            key: FailureKey { node_uid: node.uid.clone(), config: failure.config.clone(), attempt, kind },
             reason: failure.reason.clone(),
-            event: event(&failure.node, uid, true, "ConfigFailed", message),
+            event: event(node, true, "ConfigFailed", message),
         })
     });
     failed.collect()
@@ -64,13 +65,13 @@ pub fn confirmed(snapshot: &Snapshot, done: &Done) -> Vec<Event> {
         let before = snapshot.node_configs.as_ref().and_then(|configs| configs.get(name)?.spec.as_ref());
         let is_new = spec["confirmed"].is_string() && !before.is_some_and(|before| before.is_confirmed());
         let message = format!("configuration {config} works on the node and is confirmed");
-        let uid = snapshot.nodes.get(name)?.uid.clone();
-        is_new.then(|| event(name, uid, false, "ConfigConfirmed", message))
+        let node = snapshot.nodes.get(name)?;
+        is_new.then(|| event(node, false, "ConfigConfirmed", message))
     });
     confirmed.collect()
 }
 
-fn event(node: &str, uid: String, warning: bool, reason: &str, message: String) -> Event {
-    let about = Regarding::Node { name: node.to_owned(), uid };
+fn event(node: &WindowsNode, warning: bool, reason: &str, message: String) -> Event {
+    let about = Regarding::new(Kind::NODE, &node.name, &node.uid);
     Event { about, warning, reason: reason.to_owned(), action: "Deliver", message }
 }

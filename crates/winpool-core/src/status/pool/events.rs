@@ -7,6 +7,7 @@ use winpool_api::{
 };
 
 use crate::{
+    kind::Kind,
     operation::{Action, Done, Purpose},
     pool::plan::{Phase, Plan},
     status::event::{Event, Regarding},
@@ -16,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// The events of a reconcile: what was written, and which conditions changed.
 pub fn events(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<Event> {
-    let about = Regarding::Pool { name: plan.pool.name.clone(), uid: plan.pool.uid.clone() };
+    let about = Regarding::new(Kind::POOL, &plan.pool.name, &plan.pool.uid);
     let event = |warning: bool, reason: &str, action: &'static str, message: String| Event {
         about: about.clone(),
         warning,
