@@ -98,7 +98,7 @@ impl Cli {
             Command::Run(args) => run::run(args),
             Command::Crds(args) => crds::run(args),
             Command::Policies(args) => policies::run(args),
-            Command::Render(args) => render::Settings::try_from(args).and_then(render::run),
+            Command::Render(args) => render::run(args),
             Command::Status(args) => status::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::Plan(args) => plan::run(args),

@@ -120,6 +120,10 @@ impl Args {
         }
     }
 
+    fn files(&self) -> Vec<PathBuf> {
+        self.paths.clone().into()
+    }
+
     fn rendered_output(&self) -> Output {
         match self.target {
             Some(target) => target.output(),
@@ -131,47 +135,6 @@ impl Args {
             })),
             None => Output::Objects,
         }
-    }
-}
-
-pub(super) struct Settings {
-    files: Vec<PathBuf>,
-    nodes: Option<PathBuf>,
-    expected_nodes: Vec<ExpectedNode>,
-    /// Whether a version of the expected nodes is a default.
-    has_default_versions: bool,
-    namespace: String,
-    output: Output,
-    cluster_api_version: ApiVersion,
-    class: Option<String>,
-    destination: Destination,
-}
-
-impl TryFrom<Args> for Settings {
-    type Error = CommandError;
-
-    fn try_from(args: Args) -> Result<Self, CommandError> {
-        args.check()?;
-        let has_default_versions = args.kubernetes.is_empty() || args.containerd.is_empty();
-        let expected_nodes = expected_nodes(&args.kubernetes, &args.containerd)?;
-        let output = args.rendered_output();
-        let namespace = input::namespace(args.namespace)?;
-        let files = Vec::from(args.paths);
-        let stdin = |path: &PathBuf| path.as_os_str() == "-";
-        if args.nodes.as_ref().is_some_and(stdin) && files.iter().any(stdin) {
-            return Err(input::stdin_twice());
-        }
-        Ok(Self {
-            files,
-            nodes: args.nodes,
-            expected_nodes,
-            has_default_versions,
-            namespace,
-            output,
-            cluster_api_version: args.cluster_api_version.map_or(ApiVersion::V1Beta2, Into::into),
-            class: args.machine_deployment_class,
-            destination: Destination::new(args.out, args.output.unwrap_or_default()),
-        })
     }
 }
 
@@ -210,29 +173,36 @@ fn containerd_version(text: &str) -> Result<ContainerdVersion, CommandError> {
 }
 
 /// Prints what the target needs, or writes its files.
-pub(super) fn run(settings: Settings) -> Result<(), CommandError> {
-    let documents = match settings.output {
-        Output::Machines(target) => for_machines(&settings, target),
-        _ => for_nodes(&settings),
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
+    args.check()?;
+    let expected_nodes = expected_nodes(&args.kubernetes, &args.containerd)?;
+    input::namespace(args.namespace.clone())?;
+    let stdin = |path: &PathBuf| path.as_os_str() == "-";
+    if args.nodes.as_ref().is_some_and(stdin) && args.files().iter().any(stdin) {
+        return Err(input::stdin_twice());
+    }
+    let documents = match args.rendered_output() {
+        Output::Machines(target) => for_machines(&args, &expected_nodes, target),
+        output => for_nodes(&args, &expected_nodes, &output),
     };
-    documents?.write(settings.destination)
+    documents?.write(Destination::new(args.out, args.output.unwrap_or_default()))
 }
 
-fn for_nodes(settings: &Settings) -> Result<Documents, CommandError> {
-    let (resources, kube_proxy) = match settings.output {
-        Output::KubeProxy => input::resources_and_kube_proxy(&settings.files)?,
-        _ => (input::resources(&settings.files)?, None),
+fn for_nodes(args: &Args, expected_nodes: &[ExpectedNode], output: &Output) -> Result<Documents, CommandError> {
+    let (resources, kube_proxy) = match output {
+        Output::KubeProxy => input::resources_and_kube_proxy(&args.files())?,
+        _ => (input::resources(&args.files())?, None),
     };
-    let nodes = settings.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
-    let snapshot = snapshot(&resources, nodes, &settings.namespace);
-    let rendered = render(&snapshot, &settings.expected_nodes, &resources);
+    let nodes = args.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
+    let snapshot = snapshot(&resources, nodes, args.namespace.as_str());
+    let rendered = render(&snapshot, expected_nodes, &resources);
     let rendered = rendered.map_err(|problems| input::failure(&problems))?;
-    print_notes(settings, &snapshot, &rendered);
-    let documents = match &settings.output {
-        Output::Platform(target) => platform_files(&snapshot, &settings.expected_nodes, &resources, *target),
-        Output::NodeFiles(format) => files::files(&snapshot, &settings.expected_nodes, &resources, format),
+    print_notes(args, expected_nodes, &snapshot, &rendered);
+    let documents = match output {
+        Output::Platform(target) => platform_files(&snapshot, expected_nodes, &resources, *target),
+        Output::NodeFiles(format) => files::files(&snapshot, expected_nodes, &resources, format),
         Output::KubeProxy => {
-            let documents = kube_proxy_objects(&snapshot, &settings.expected_nodes, kube_proxy.as_ref());
+            let documents = kube_proxy_objects(&snapshot, expected_nodes, kube_proxy.as_ref());
             return documents.map_err(CommandError::Problems);
         }
         Output::Objects | Output::Machines(_) => Ok(rendered.into()),
@@ -241,29 +211,34 @@ fn for_nodes(settings: &Settings) -> Result<Documents, CommandError> {
 }
 
 /// What machines of Cluster API need.
-fn for_machines(settings: &Settings, target: MachineTarget) -> Result<Documents, CommandError> {
-    let (resources, templates) = input::resources_and_templates(&settings.files)?;
-    let snapshot = snapshot(&resources, Objects::default(), &settings.namespace);
+fn for_machines(
+    args: &Args,
+    expected_nodes: &[ExpectedNode],
+    target: MachineTarget,
+) -> Result<Documents, CommandError> {
+    let (resources, templates) = input::resources_and_templates(&args.files())?;
+    let snapshot = snapshot(&resources, Objects::default(), args.namespace.as_str());
     let input = Input {
         snapshot: &snapshot,
-        expected_nodes: &settings.expected_nodes,
+        expected_nodes,
         resources: &resources,
         templates: &templates,
-        version: settings.cluster_api_version,
+        version: args.cluster_api_version.map_or(ApiVersion::V1Beta2, Into::into),
     };
-    let minors: BTreeSet<_> = settings.expected_nodes.iter().map(|node| node.kubelet).collect();
+    let minors: BTreeSet<_> = expected_nodes.iter().map(|node| node.kubelet).collect();
     minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
     let documents = match target {
         MachineTarget::Objects => machine_objects(&input),
         MachineTarget::AutoscalerHints => autoscaler_hints(&input),
-        MachineTarget::ClusterClassPatch => cluster_class_patches(&input, settings.class.as_deref()),
+        MachineTarget::ClusterClassPatch => cluster_class_patches(&input, args.machine_deployment_class.as_deref()),
     };
     documents.map_err(|problems| input::failure(&problems))
 }
 
-fn print_notes(settings: &Settings, snapshot: &Snapshot, rendered: &Rendered) {
-    let expected_nodes = if rendered.uses_expected_nodes { settings.expected_nodes.as_slice() } else { &[] };
-    if settings.has_default_versions && rendered.uses_expected_nodes {
+fn print_notes(args: &Args, expected_nodes: &[ExpectedNode], snapshot: &Snapshot, rendered: &Rendered) {
+    let expected_nodes = if rendered.uses_expected_nodes { expected_nodes } else { &[] };
+    let has_default_versions = args.kubernetes.is_empty() || args.containerd.is_empty();
+    if has_default_versions && rendered.uses_expected_nodes {
         let versions = description(expected_nodes);
         input::note(&format!("rendered for {versions}. Set other versions with --kubernetes and --containerd"));
     }
