@@ -1,36 +1,25 @@
 //! Documents that are not Kubernetes objects.
 
-use std::fmt;
+use derive_more::Display;
 
 /// A document or file that is for another program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
+#[display("{place} {reason}")]
 pub struct Ignored {
     /// The file and the line, or the file.
     place: String,
-    reason: Reason,
-}
-
-/// Why a document is for another program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    /// It has no kind, such as the values of a chart.
-    NoKind,
-    /// It has the syntax of templates, such as those of Helm.
-    Template,
-    /// It is not readable as YAML or JSON, and has no API version and kind.
-    OtherFormat,
-    NotText,
+    reason: &'static str,
 }
 
 impl Ignored {
-    /// A document without a kind.
+    /// A document without a kind, such as the values of a chart.
     pub(super) fn without_kind(place: String) -> Self {
-        Self { place, reason: Reason::NoKind }
+        Self { place, reason: "has no kind" }
     }
 
     /// A file that is not text.
     pub(super) fn not_text(place: String) -> Self {
-        Self { place, reason: Reason::NotText }
+        Self { place, reason: "is not text" }
     }
 
     /// A document that cannot be read, in the file with this text; `None` if it looks like a Kubernetes manifest.
@@ -38,23 +27,12 @@ impl Ignored {
         let begins = |field: &str| text.lines().any(|line| line.trim_start_matches(['"', ' ', '{']).starts_with(field));
         let is_manifest = begins("apiVersion") && begins("kind");
         let reason = match (text.contains("{{"), is_manifest) {
-            (true, _) => Reason::Template,
-            (false, false) => Reason::OtherFormat,
+            // The syntax of templates, such as those of Helm.
+            (true, _) => "is a template",
+            (false, false) => "has another format",
             (false, true) => return None,
         };
         Some(Self { place: format!("{file}:{line}"), reason })
-    }
-}
-
-impl fmt::Display for Ignored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = match self.reason {
-            Reason::NoKind => "has no kind",
-            Reason::Template => "is a template",
-            Reason::OtherFormat => "has another format",
-            Reason::NotText => "is not text",
-        };
-        write!(f, "{} {reason}", self.place)
     }
 }
 
