@@ -148,7 +148,7 @@ fn pods(report: &PoolReport) -> Vec<Series> {
 
 fn issues(report: &PoolReport) -> Vec<Series> {
     let Some(workloads) = report.workloads.as_deref() else { return Vec::new() };
-    by("issue", workloads.issues.iter().map(|(kind, affected)| (kind.reason(), affected.count)))
+    by("issue", workloads.issues.iter().map(|(kind, affected)| (kind.name(), affected.count)))
 }
 
 fn known_issues(report: &PoolReport) -> Vec<Series> {

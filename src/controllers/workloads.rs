@@ -177,7 +177,7 @@ impl WorkloadController {
             Regarding::workload(&workload, uid)
         };
         let message = format!("WindowsNodePool {pool}: {issue}");
-        Some(Event { about, warning: true, reason: kind.reason().to_owned(), action: "Check", message })
+        Some(Event { about, warning: true, reason: kind.name().to_owned(), action: "Check", message })
     }
 
     fn publish(&self, summaries: BTreeMap<String, Arc<PoolWorkloads>>) {

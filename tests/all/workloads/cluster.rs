@@ -216,7 +216,7 @@ impl Cluster {
         let mut messages = Vec::new();
         for pool in self.model.names(POOL) {
             for (kind, affected) in index.summary(&pool).issues {
-                let message = |(workload, issue)| format!("{pool} {} {workload}: {issue}", kind.reason());
+                let message = |(workload, issue)| format!("{pool} {} {workload}: {issue}", kind.name());
                 messages.extend(affected.first.into_iter().map(message));
             }
         }

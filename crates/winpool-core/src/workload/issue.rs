@@ -10,7 +10,7 @@ use winpool_api::{
         builds::{self, Channel},
         version_compatibility, windows_updates,
     },
-    names::reason,
+    named_enum,
 };
 
 use super::placement::{NodeLabel, Unschedulable};
@@ -21,43 +21,27 @@ use crate::{
     text::some_of,
 };
 
-/// The kinds of problems, worst first. Each is a reason of the condition `WorkloadsPlaced`, or of `OSMismatch`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the table of conditions explains each
-pub enum IssueKind {
-    ImagesCannotRun,
-    RevisionTooOld,
-    Unschedulable,
-    DaemonSetNotTolerating,
-    DaemonSetIgnoresRuntimeClass,
-    LinuxPodOnWindowsNode,
-    LinuxPodMayLand,
-    NotReschedulable,
-    RuntimeClassChanged,
-    MemoryOvercommitted,
-    MemoryNotReserved,
-    FieldsWithoutEffect,
+named_enum! {
+    /// The kinds of problems, worst first. The name of each is a reason of the condition `WorkloadsPlaced`, or of `OSMismatch`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[allow(missing_docs)] // the table of conditions explains each
+    pub enum IssueKind {
+        ImagesCannotRun,
+        RevisionTooOld,
+        Unschedulable,
+        DaemonSetNotTolerating,
+        DaemonSetIgnoresRuntimeClass,
+        LinuxPodOnWindowsNode,
+        LinuxPodMayLand,
+        NotReschedulable,
+        RuntimeClassChanged,
+        MemoryOvercommitted,
+        MemoryNotReserved,
+        FieldsWithoutEffect,
+    }
 }
 
 impl IssueKind {
-    /// The stable reason.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::ImagesCannotRun => reason::IMAGES_CANNOT_RUN,
-            Self::RevisionTooOld => reason::REVISION_TOO_OLD,
-            Self::Unschedulable => reason::UNSCHEDULABLE,
-            Self::DaemonSetNotTolerating => reason::DAEMON_SET_NOT_TOLERATING,
-            Self::DaemonSetIgnoresRuntimeClass => reason::DAEMON_SET_IGNORES_CLASS,
-            Self::LinuxPodOnWindowsNode => reason::LINUX_POD_ON_WINDOWS_NODE,
-            Self::LinuxPodMayLand => reason::LINUX_POD_MAY_LAND,
-            Self::NotReschedulable => reason::NOT_RESCHEDULABLE,
-            Self::RuntimeClassChanged => reason::RUNTIME_CLASS_CHANGED,
-            Self::MemoryOvercommitted => reason::MEMORY_OVERCOMMITTED,
-            Self::MemoryNotReserved => reason::MEMORY_NOT_RESERVED,
-            Self::FieldsWithoutEffect => reason::FIELDS_WITHOUT_EFFECT,
-        }
-    }
-
     /// Whether it is a reason of `OSMismatch`.
     pub fn is_os_mismatch(self) -> bool {
         matches!(self, Self::ImagesCannotRun | Self::RevisionTooOld)

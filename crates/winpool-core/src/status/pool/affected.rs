@@ -119,7 +119,7 @@ fn stranded(active: &ActivePool) -> (Vec<String>, usize) {
 
 /// The workloads with an issue of this reason.
 fn with_issue(workloads: &PoolWorkloads, reason: &str) -> (Vec<String>, usize) {
-    let issue = workloads.issues.iter().find(|(kind, _)| kind.reason() == reason);
+    let issue = workloads.issues.iter().find(|(kind, _)| kind.name() == reason);
     let names = |(_, affected): (_, &AffectedWorkloads)| {
         (affected.first.iter().map(|(name, _)| name.to_string()).collect(), affected.count)
     };

@@ -34,7 +34,7 @@ pub fn os_mismatch(input: &ReportInput) -> Option<ComputedCondition> {
     let unknown = unknown_builds(input);
     let about_nodes = of_nodes.iter().chain([&unknown]).any(Option::is_some);
     let images = image_mismatches(input).into_iter();
-    let images = images.map(|(kind, message, count)| Some(OS_MISMATCH.because(kind.reason(), message).about(count)));
+    let images = images.map(|(kind, message, count)| Some(OS_MISMATCH.because(kind.name(), message).about(count)));
     let worst = worst_of(of_nodes.into_iter().chain(images).chain([unknown]))?;
     let list = if about_nodes { format!(". {}", input.list()) } else { String::new() };
     Some(ComputedCondition { message: format!("{}{list}", worst.message), ..worst })

@@ -68,9 +68,9 @@ fn problems(input: &ReportInput) -> Option<ComputedCondition> {
         .collect();
     let (worst, affected) = issues.first()?;
     // The first is the reason of the condition.
-    let others = issues.iter().skip(1).map(|(kind, affected)| format!("{}: {}", kind.reason(), messages(affected)));
+    let others = issues.iter().skip(1).map(|(kind, affected)| format!("{}: {}", kind.name(), messages(affected)));
     let message = std::iter::once(messages(affected)).chain(others).collect::<Vec<_>>().join(". ");
-    let reason = if worst.is_advice() { reason::PLACED_WITH_WARNINGS } else { worst.reason() };
+    let reason = if worst.is_advice() { reason::PLACED_WITH_WARNINGS } else { worst.name() };
     Some(WORKLOADS_PLACED.because(reason, message).about(affected.count))
 }
 
