@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use serde_saphyr::DoubleQuoted;
+use serde_saphyr::{DoubleQuoted, LitString};
 
 /// An object of Kubernetes without a namespace.
 pub(super) fn object(api_version: &str, kind: &str, name: &str, spec: impl Serialize) -> String {
@@ -74,6 +74,74 @@ impl Serialize for Quoted<'_> {
             scalar => scalar.serialize(serializer),
         }
     }
+}
+
+/// Named values in their order.
+#[derive(Default)]
+pub(super) struct Fields<'a>(Vec<(&'a str, Field<'a>)>);
+
+/// A value of a field.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Field<'a> {
+    /// A constant, which needs no quotes.
+    Constant(&'static str),
+    Text(DoubleQuoted<String>),
+    Lines(LitString),
+    Number(i64),
+    Flag(bool),
+    Any(Quoted<'a>),
+    Strings(Strings<'a>),
+    Fields(Fields<'a>),
+    List(Vec<Field<'a>>),
+}
+
+impl<'a> Fields<'a> {
+    /// The same with another field.
+    pub(super) fn with(self, name: &'a str, value: impl Into<Field<'a>>) -> Self {
+        self.with_some(name, Some(value))
+    }
+
+    /// The same with another field, if it has a value.
+    pub(super) fn with_some(mut self, name: &'a str, value: Option<impl Into<Field<'a>>>) -> Self {
+        self.0.extend(value.map(|value| (name, value.into())));
+        self
+    }
+
+    /// The fields, if there are any.
+    pub(super) fn non_empty(self) -> Option<Self> {
+        Some(self).filter(|fields| !fields.0.is_empty())
+    }
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+macro_rules! field_of {
+    ($($type:ty: $variant:ident,)*) => {
+        $(impl<'a> From<$type> for Field<'a> {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        })*
+    };
+}
+
+field_of! {
+    &'static str: Constant,
+    DoubleQuoted<String>: Text,
+    LitString: Lines,
+    u8: Number,
+    u32: Number,
+    i64: Number,
+    bool: Flag,
+    Quoted<'a>: Any,
+    Strings<'a>: Strings,
+    Fields<'a>: Fields,
+    Vec<Field<'a>>: List,
 }
 
 #[cfg(test)]

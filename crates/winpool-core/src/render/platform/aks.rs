@@ -1,9 +1,9 @@
 //! A node pool of AKS: `az aks nodepool add`, with the file of its kubelet configuration.
 
-use serde::Serialize;
 use winpool_api::facts::platforms::{AKS_NEEDS_FIPS, Setting};
 
 use super::{
+    super::yaml::Fields,
     LossReport, NodesToMake, selection,
     shell::{self, command},
 };
@@ -15,35 +15,21 @@ const VARIABLES: &str = "\
 : \"${RESOURCE_GROUP:?}\" \"${CLUSTER:?}\" \"${NODE_POOL:?}\"
 ";
 
-/// The kubelet configuration that AKS accepts for Windows.
-#[derive(Default, Serialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct AksKubeletConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    image_gc_high_threshold: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    image_gc_low_threshold: Option<u8>,
-    #[serde(rename = "containerLogMaxSizeMB", skip_serializing_if = "Option::is_none")]
-    container_log_max_size_mb: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    container_log_max_files: Option<u32>,
-}
-
-impl AksKubeletConfig {
-    /// What the report takes; `None` without a setting.
-    pub(super) fn new(nodes: &NodesToMake, report: &LossReport) -> Option<Self> {
-        let mut config = Self::default();
-        let kubelet = &nodes.profile?.kubelet;
-        if report.takes(Setting::ImageGc) {
-            config.image_gc_high_threshold = Some(kubelet.image_gc_high);
-            config.image_gc_low_threshold = Some(kubelet.image_gc_low);
-        }
-        if report.takes(Setting::ContainerLogs) {
-            config.container_log_max_size_mb = Some(kubelet.log_max_size.bytes() >> 20);
-            config.container_log_max_files = Some(kubelet.log_max_files);
-        }
-        (config != Self::default()).then_some(config)
+/// What the report takes of the kubelet configuration that AKS accepts for Windows; `None` without a setting.
+pub(super) fn kubelet_config(nodes: &NodesToMake, report: &LossReport) -> Option<Fields<'static>> {
+    let mut config = Fields::default();
+    let kubelet = &nodes.profile?.kubelet;
+    if report.takes(Setting::ImageGc) {
+        config = config
+            .with("imageGcHighThreshold", kubelet.image_gc_high)
+            .with("imageGcLowThreshold", kubelet.image_gc_low);
     }
+    if report.takes(Setting::ContainerLogs) {
+        config = config
+            .with("containerLogMaxSizeMB", kubelet.log_max_size.bytes() >> 20)
+            .with("containerLogMaxFiles", kubelet.log_max_files);
+    }
+    config.non_empty()
 }
 
 /// Whether the image must be the FIPS-enabled one.
@@ -52,7 +38,6 @@ pub(super) fn needs_fips(nodes: &NodesToMake) -> bool {
 }
 
 pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
-    let config = AksKubeletConfig::new(nodes, report);
     let mut arguments: Vec<String> = [
         "--resource-group \"$RESOURCE_GROUP\"",
         "--cluster-name \"$CLUSTER\"",
@@ -75,7 +60,7 @@ pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comm
         arguments.push(format!("--labels {}", words.join(" ")));
     }
     let mut script = format!("{comment}{VARIABLES}");
-    if let Some(config) = config {
+    if let Some(config) = kubelet_config(nodes, report) {
         // Numbers can always be serialized.
         let json = serde_json::to_string_pretty(&config).unwrap_or_default();
         script += &format!("cat >{FILE} <<'EOF'\n{json}\nEOF\n");

@@ -1,11 +1,10 @@
 //! A node group of EKS, self-managed or managed: a ClusterConfig of eksctl.
 
-use serde::Serialize;
 use serde_saphyr::{DoubleQuoted, LitString};
 use winpool_api::facts::platforms::{Platform, Setting};
 
 use super::{
-    super::yaml::{Document, Strings},
+    super::yaml::{Document, Fields},
     LossReport, NodesToMake, flags, selection,
 };
 use crate::render::powershell;
@@ -19,47 +18,21 @@ const SCRIPT: &str = r#"[string]$EKSBootstrapScriptFile = "$env:ProgramFiles\Ama
 const TO_LOG: &str = "3>&1 4>&1 5>&1 6>&1";
 const PLACEHOLDERS: &str = "# Replace CLUSTER and REGION, and add the size: eksctl create nodegroup -f FILE\n";
 
-#[derive(Serialize)]
-struct Metadata {
-    name: &'static str,
-    region: &'static str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NodeGroup<'a> {
-    name: DoubleQuoted<&'a str>,
-    ami_family: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    labels: Option<Strings<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    taints: Vec<Strings<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_pods_per_node: Option<u32>,
-    #[serde(rename = "clusterDNS", skip_serializing_if = "Option::is_none")]
-    cluster_dns: Option<DoubleQuoted<&'a str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    override_bootstrap_command: Option<LitString>,
-}
-
-pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
+pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &'static str, comment: &str) -> String {
+    let kubelet = nodes.profile.map(|profile| &profile.kubelet);
+    let group = Fields::default()
+        .with("name", DoubleQuoted(nodes.pool.to_owned()))
+        .with("amiFamily", image)
+        .with_some("labels", selection::labels_map(report.platform, nodes))
+        .with_some("taints", selection::taint_maps(report.platform, nodes))
+        .with_some("maxPodsPerNode", kubelet.filter(|_| report.takes(Setting::MaxPods)).map(|kubelet| kubelet.max_pods))
+        .with_some("clusterDNS", cluster_dns(nodes, report).map(|address| DoubleQuoted(address.to_owned())))
+        .with_some("overrideBootstrapCommand", bootstrap(nodes, report).map(LitString));
     let mut file = Document::new("");
     file.set("apiVersion", "eksctl.io/v1alpha5");
     file.set("kind", "ClusterConfig");
-    file.set("metadata", Metadata { name: "CLUSTER", region: "REGION" });
-    let kubelet = nodes.profile.map(|profile| &profile.kubelet);
-    file.set(
-        if report.platform == Platform::EksManaged { "managedNodeGroups" } else { "nodeGroups" },
-        [NodeGroup {
-            name: DoubleQuoted(nodes.pool),
-            ami_family: image,
-            labels: selection::labels_map(report.platform, nodes),
-            taints: selection::taint_maps(report.platform, nodes),
-            max_pods_per_node: kubelet.filter(|_| report.takes(Setting::MaxPods)).map(|kubelet| kubelet.max_pods),
-            cluster_dns: cluster_dns(nodes, report).map(DoubleQuoted),
-            override_bootstrap_command: bootstrap(nodes, report).map(LitString),
-        }],
-    );
+    file.set("metadata", Fields::default().with("name", "CLUSTER").with("region", "REGION"));
+    file.set(if report.platform == Platform::EksManaged { "managedNodeGroups" } else { "nodeGroups" }, [group]);
     format!("{comment}{PLACEHOLDERS}{}", file.finish())
 }
 

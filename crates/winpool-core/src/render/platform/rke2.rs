@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_saphyr::DoubleQuoted;
 use winpool_api::facts::platforms::{Platform, Setting};
 
 use super::{
-    super::{kubelet::taint_flag, yaml::Document},
+    super::{
+        kubelet::taint_flag,
+        yaml::{Document, Field, Fields},
+    },
     LossReport, NodesToMake, flags, selection,
 };
 
@@ -16,24 +18,6 @@ const CONFIG: &str = "# Save it as C:\\etc\\rancher\\rke2\\config.yaml.d\\50-win
 const REGISTRIES: &str =
     "Save it as C:\\etc\\rancher\\rke2\\registries.yaml, and restart the service rke2. It replaces the file.";
 const DROP_IN: &str = "# Save it as C:\\var\\lib\\rancher\\rke2\\agent\\etc\\kubelet.conf.d\\50-winpool.conf.\n";
-
-#[derive(Serialize)]
-struct Mirror<'a> {
-    endpoint: Vec<DoubleQuoted<&'a str>>,
-}
-
-#[derive(Serialize)]
-struct Registry<'a> {
-    tls: Tls<'a>,
-}
-
-#[derive(Serialize)]
-struct Tls<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ca_file: Option<DoubleQuoted<&'a str>>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    insecure_skip_verify: bool,
-}
 
 /// The files, by their names below the directories of RKE2.
 pub(super) fn files(
@@ -78,13 +62,12 @@ fn config(nodes: &NodesToMake, report: &LossReport) -> String {
 fn registries(nodes: &NodesToMake) -> String {
     let mut file = Document::new(REGISTRIES);
     let mirrors = nodes.profile.map(|profile| profile.containerd.registry_mirrors.as_slice()).unwrap_or_default();
+    let quoted = |text: &String| Field::from(DoubleQuoted(text.clone()));
     let endpoints: BTreeMap<_, _> = mirrors
         .iter()
         .map(|mirror| {
-            (
-                &mirror.registry,
-                Mirror { endpoint: mirror.endpoints.iter().map(|text| DoubleQuoted(text.as_str())).collect() },
-            )
+            let endpoints: Vec<Field> = mirror.endpoints.iter().map(quoted).collect();
+            (&mirror.registry, Fields::default().with("endpoint", endpoints))
         })
         .collect();
     file.set("mirrors", endpoints);
@@ -92,8 +75,10 @@ fn registries(nodes: &NodesToMake) -> String {
     let configs: BTreeMap<_, _> = hosts
         .flat_map(|mirror| {
             mirror.endpoints.iter().map(move |endpoint| {
-                let ca_file = Some(mirror.ca_file.as_str()).filter(|file| !file.is_empty()).map(DoubleQuoted);
-                (host(endpoint), Registry { tls: Tls { ca_file, insecure_skip_verify: mirror.skip_verify } })
+                let tls = Fields::default()
+                    .with_some("ca_file", Some(&mirror.ca_file).filter(|file| !file.is_empty()).map(quoted))
+                    .with_some("insecure_skip_verify", mirror.skip_verify.then_some(true));
+                (host(endpoint), Fields::default().with("tls", tls))
             })
         })
         .collect();

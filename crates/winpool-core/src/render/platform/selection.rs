@@ -12,7 +12,10 @@ use winpool_api::{
 use crate::profile::{Pause, Profile};
 
 use super::{
-    super::{kubelet::taint_fields, yaml::Strings},
+    super::{
+        kubelet::taint_fields,
+        yaml::{Field, Strings},
+    },
     NodesToMake,
 };
 
@@ -97,9 +100,10 @@ pub(super) fn labels<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> (Vec<(&
     (taken, pairs().map(|(key, _)| key).filter(|key| is_reserved(key)).collect())
 }
 
-/// The taints that a platform takes, as maps of key, value and effect.
-pub(super) fn taint_maps<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> Vec<Strings<'a>> {
-    taints(platform, nodes).0.into_iter().map(taint_fields).collect()
+/// The taints that a platform takes, as maps of key, value and effect, if there are any.
+pub(super) fn taint_maps<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> Option<Vec<Field<'a>>> {
+    let (taken, _) = taints(platform, nodes);
+    (!taken.is_empty()).then(|| taken.into_iter().map(|taint| taint_fields(taint).into()).collect())
 }
 
 /// The labels that a platform takes, if there are any.
