@@ -17,7 +17,7 @@ use super::{
     text::{counted, some_of},
     workload::{
         Container, Controller, Pod, SchedulingState, System, Template, WorkloadIndex, WorkloadName,
-        check::{ImageLookups, image_issue},
+        check::{Lookups, image_issue},
         placement::EffectiveSpec,
         scheduling_state::{NodeGroup, PoolState},
     },
@@ -199,7 +199,7 @@ impl MigrationPlanner<'_> {
     }
 
     /// Predicts the migration of the workloads of a pool; `None` if the pool does not exist or its spec is invalid.
-    pub fn plan(&self, pool: &str, target: &MigrationTarget, lookups: &dyn ImageLookups) -> Option<Migration> {
+    pub fn plan(&self, pool: &str, target: &MigrationTarget, lookups: &Lookups) -> Option<Migration> {
         let after = snapshot_after(self.snapshot, pool, target)?;
         let state = SchedulingState::of(&after);
         let destination = match target {
@@ -317,7 +317,7 @@ struct Destination<'d> {
     pool: &'d PoolState,
     /// The host names of its nodes.
     hosts: HashSet<String>,
-    lookups: &'d dyn ImageLookups,
+    lookups: &'d Lookups,
 }
 
 impl Destination<'_> {
@@ -401,9 +401,9 @@ impl Destination<'_> {
         let Ok(reference) = image.raw().parse::<Reference>() else {
             return unknown(format!("\"{image}\" is not an image reference. Correct it"));
         };
-        let lookup = self.lookups.get(image.raw());
+        let lookup = self.lookups.get(image.raw()).map(Arc::as_ref);
         let isolation = self.state.isolation(template.runtime_class.as_deref());
-        let evidence = ImageEvidence { report: None, lookup: lookup.as_deref(), reference: &reference };
+        let evidence = ImageEvidence { report: None, lookup, reference: &reference };
         match evidence.compatibility(&group.host, isolation, container.host_process) {
             Compatibility::Compatible(_) => (MigrationOutcome::Runs, String::new()),
             Compatibility::Incompatible(source, incompatibility) => {

@@ -13,29 +13,26 @@ const OLD: &str = "registry.example/old:1";
 const LINUX: &str = "registry.example/linux:1";
 const MISSING: &str = "registry.example/missing:1";
 
-/// A registry where `app` has images for both versions and `old` one for Windows Server 2019.
-struct Registry;
-
-impl ImageLookups for Registry {
-    fn get(&self, image: &str) -> Option<Arc<Lookup>> {
-        let platform = |os: &str, version: Option<&str>| ImagePlatform {
-            os: os.to_owned(),
-            architecture: "amd64".to_owned(),
-            os_version: version.map(|version| version.parse().unwrap()),
-        };
-        let platforms = match image {
-            APP => vec![
-                platform("windows", Some("10.0.17763.6414")),
-                platform("windows", Some("10.0.20348.3207")),
-                platform("linux", None),
-            ],
-            OLD => vec![platform("windows", Some("10.0.17763.6414"))],
-            LINUX => vec![platform("linux", None)],
-            MISSING => return Some(Arc::new(Lookup::Failed("manifest unknown".into()))),
-            _ => return None,
-        };
-        Some(Arc::new(Lookup::Found(ImagePlatforms { platforms })))
-    }
+/// The lookups in a registry where `app` has images for both versions and `old` one for Windows Server 2019.
+fn lookups() -> Lookups {
+    let platform = |os: &str, version: Option<&str>| ImagePlatform {
+        os: os.to_owned(),
+        architecture: "amd64".to_owned(),
+        os_version: version.map(|version| version.parse().unwrap()),
+    };
+    let app = vec![
+        platform("windows", Some("10.0.17763.6414")),
+        platform("windows", Some("10.0.20348.3207")),
+        platform("linux", None),
+    ];
+    let found = |platforms| Lookup::Found(ImagePlatforms { platforms });
+    let lookups = [
+        (APP, found(app)),
+        (OLD, found(vec![platform("windows", Some("10.0.17763.6414"))])),
+        (LINUX, found(vec![platform("linux", None)])),
+        (MISSING, Lookup::Failed("manifest unknown".into())),
+    ];
+    lookups.into_iter().map(|(image, lookup)| (image.to_owned(), Arc::new(lookup))).collect()
 }
 
 fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
@@ -139,7 +136,7 @@ fn migrate(there: &Value, workloads: Vec<(Arc<Pod>, Option<Arc<Controller>>)>, t
     let (pods, controllers): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
     let planner =
         MigrationPlanner { snapshot: &snapshot, pods, controllers: controllers.into_iter().flatten().collect() };
-    planner.plan("here", &target(to), &Registry).unwrap()
+    planner.plan("here", &target(to), &lookups()).unwrap()
 }
 
 /// The outcome of a migration for a workload, as `Outcome: message`.
@@ -321,7 +318,7 @@ fn workloads_are_sorted_worst_first_and_checked_by_their_current_template() {
     };
     assert_eq!(planner.images("here").into_iter().collect::<Vec<_>>(), [APP, LINUX]);
     assert!(planner.images("there").is_empty());
-    let workloads = planner.plan("here", &target("there"), &Registry).unwrap().workloads;
+    let workloads = planner.plan("here", &target("there"), &lookups()).unwrap().workloads;
     let outcomes: Vec<_> = workloads.iter().map(|one| (one.workload.kind.as_str(), one.outcome)).collect();
     assert_eq!(outcomes, [("DaemonSet", MigrationOutcome::NoImage), ("StatefulSet", MigrationOutcome::Runs)]);
 }
@@ -364,7 +361,7 @@ fn workloads_without_pods_are_included() {
     let there = json!({"runtimeClassName": "windows-ltsc2022"});
     let controllers = vec![idle("nightly", here), idle("of-the-other-pool", there)];
     let planner = MigrationPlanner { snapshot: &snapshot, pods: Vec::new(), controllers };
-    let workloads = planner.plan("here", &target("ltsc2022"), &Registry).unwrap().workloads;
+    let workloads = planner.plan("here", &target("ltsc2022"), &lookups()).unwrap().workloads;
     let pods: Vec<_> = workloads.iter().map(|one| (one.workload.to_string(), one.pods)).collect();
     assert_eq!(pods, [("CronJob shop/nightly".to_owned(), 0)]);
     assert_ne!(workloads[0].outcome, MigrationOutcome::Runs, "{workloads:?}");
@@ -377,6 +374,6 @@ fn a_pool_with_an_invalid_spec_has_no_migration() {
     snapshot.pools.insert(pool("here", "ltsc1999", &json!([])));
     let planner = MigrationPlanner { snapshot: &snapshot, pods: Vec::new(), controllers: Vec::new() };
     for to in ["ltsc2022", "there"] {
-        assert_eq!(planner.plan("here", &target(to), &Registry), None);
+        assert_eq!(planner.plan("here", &target(to), &lookups()), None);
     }
 }

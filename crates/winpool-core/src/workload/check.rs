@@ -51,17 +51,8 @@ pub struct PodAssessment {
     pub images_to_look_up: Vec<String>,
 }
 
-/// The results of registry lookups.
-pub trait ImageLookups {
-    /// The result for an image, as written in a pod.
-    fn get(&self, image: &str) -> Option<Arc<Lookup>>;
-}
-
-impl ImageLookups for HashMap<String, Arc<Lookup>> {
-    fn get(&self, image: &str) -> Option<Arc<Lookup>> {
-        self.get(image).cloned()
-    }
-}
+/// The results of registry lookups, by image as written in a pod.
+pub type Lookups = HashMap<String, Arc<Lookup>>;
 
 /// The kinds of workloads whose templates are checked. The template of any other pod is checked with the pod.
 pub const CHECKED_CONTROLLERS: [&str; 4] = ["Deployment", "StatefulSet", "DaemonSet", "Job"];
@@ -70,81 +61,138 @@ pub const CHECKED_CONTROLLERS: [&str; 4] = ["Deployment", "StatefulSet", "Daemon
 pub fn check_pod(
     state: &SchedulingState,
     pod: &Pod,
-    lookups: &dyn ImageLookups,
+    lookups: &Lookups,
     sandbox: Option<&RuntimeReport>,
 ) -> PodAssessment {
     if pod.finished {
         return PodAssessment::default();
     }
+    let check = PodCheck { state, pod, lookups };
     if let Some(name) = &pod.node {
-        let node = state.nodes.get(name);
-        return node.map(|node| check_scheduled_pod(state, pod, node, lookups, sandbox)).unwrap_or_default();
+        return state.nodes.get(name).map(|node| check.on_node(node, sandbox)).unwrap_or_default();
     }
-    let mut assessment = check_pending_pod(state, pod, lookups);
+    let mut assessment = check.pending();
     if !CHECKED_CONTROLLERS.contains(&pod.workload.kind.as_str()) {
         assessment.issues.extend(check_template(state, &pod.workload, &pod.template));
     }
     assessment
 }
 
-/// Checks a pod on a Windows node.
-fn check_scheduled_pod(
-    state: &SchedulingState,
-    pod: &Pod,
-    node: &NodeState,
-    lookups: &dyn ImageLookups,
-    sandbox: Option<&RuntimeReport>,
-) -> PodAssessment {
-    let Some(pool) = node.pool.as_deref().and_then(|pool| state.pool(pool)) else { return PodAssessment::default() };
-    let mut assessment = PodAssessment { pool: Some(pool.name.clone()), ..PodAssessment::default() };
-    let mut add = |issue| assessment.issues.push(PoolIssue { pool: pool.name.clone(), issue });
-    let effective = EffectiveSpec::of_pod(&pod.template, state).unwrap_or_else(|reason| {
-        if !pod.is_static && !will_be_resolved(state, &reason) {
-            add(WorkloadIssue::CannotBeCreatedAgain(reason));
-        }
-        EffectiveSpec::without_class(&pod.template)
-    });
-    if effective.system() == Some(System::Linux) {
-        add(WorkloadIssue::LinuxPodOnWindowsNode);
-        return assessment;
-    }
-    if let Some(group) = node.group.as_deref().filter(|_| !pod.is_static) {
-        not_reschedulable(state, pod, pool, group, &effective).into_iter().for_each(&mut add);
-        let changed = effective.class.and_then(|(name, class)| class_changed(pod, name, class, group));
-        changed.into_iter().for_each(add);
-    }
-    assessment.memory_limit = pod.template.memory_limit();
-    let Some(group) = node.group.as_deref() else { return assessment };
-    let without_reports = pod.reports.iter().all(Option::is_none);
-    if let Some(RuntimeReport::Incompatible(error)) = sandbox.filter(|_| without_reports) {
-        assessment.images = ImageStatus::Incompatible;
-        let issue = WorkloadIssue::SandboxCannotStart { host: group.host.os, error: error.clone() };
-        assessment.issues.push(PoolIssue { pool: pool.name.clone(), issue });
-    } else {
-        check_images(state, pod, &[(pool.name.as_str(), group)], lookups, &effective, &mut assessment);
-    }
-    assessment
+/// The check of a pod.
+struct PodCheck<'a> {
+    state: &'a SchedulingState,
+    pod: &'a Pod,
+    lookups: &'a Lookups,
 }
 
-/// The taint that excludes a pod from its pool when it is created again: by a DaemonSet for the same node, by other
-/// controllers for any node.
-fn not_reschedulable(
-    state: &SchedulingState,
-    pod: &Pod,
-    pool: &PoolState,
-    own: &NodeGroup,
-    effective: &EffectiveSpec,
-) -> Option<WorkloadIssue> {
-    let untolerated = |group: &NodeGroup| {
-        let present = effective.untolerated(&group.taints).map(|taint| (taint.clone(), false));
-        present.or_else(|| effective.untolerated(&group.withheld).map(|taint| (taint.clone(), true)))
-    };
-    let (taint, withheld) = untolerated(own)?;
-    let mut selected = pool.groups.iter().filter(|group| effective.selects(state, &pool.name, group));
-    if pod.workload.kind != "DaemonSet" && selected.any(|group| untolerated(group).is_none()) {
-        return None;
+impl PodCheck<'_> {
+    /// Checks a pod on a Windows node.
+    fn on_node(&self, node: &NodeState, sandbox: Option<&RuntimeReport>) -> PodAssessment {
+        let Self { state, pod, .. } = self;
+        let Some(pool) = node.pool.as_deref().and_then(|pool| state.pool(pool)) else {
+            return PodAssessment::default();
+        };
+        let mut assessment = PodAssessment { pool: Some(pool.name.clone()), ..PodAssessment::default() };
+        let mut add = |issue| assessment.issues.push(PoolIssue { pool: pool.name.clone(), issue });
+        let effective = EffectiveSpec::of_pod(&pod.template, state).unwrap_or_else(|reason| {
+            if !pod.is_static && !will_be_resolved(state, &reason) {
+                add(WorkloadIssue::CannotBeCreatedAgain(reason));
+            }
+            EffectiveSpec::without_class(&pod.template)
+        });
+        if effective.system() == Some(System::Linux) {
+            add(WorkloadIssue::LinuxPodOnWindowsNode);
+            return assessment;
+        }
+        if let Some(group) = node.group.as_deref().filter(|_| !pod.is_static) {
+            self.not_reschedulable(pool, group, &effective).into_iter().for_each(&mut add);
+            let changed = effective.class.and_then(|(name, class)| class_changed(pod, name, class, group));
+            changed.into_iter().for_each(add);
+        }
+        assessment.memory_limit = pod.template.memory_limit();
+        let Some(group) = node.group.as_deref() else { return assessment };
+        let without_reports = pod.reports.iter().all(Option::is_none);
+        if let Some(RuntimeReport::Incompatible(error)) = sandbox.filter(|_| without_reports) {
+            assessment.images = ImageStatus::Incompatible;
+            let issue = WorkloadIssue::SandboxCannotStart { host: group.host.os, error: error.clone() };
+            assessment.issues.push(PoolIssue { pool: pool.name.clone(), issue });
+        } else {
+            self.images(&[(pool.name.as_str(), group)], &effective, &mut assessment);
+        }
+        assessment
     }
-    Some(WorkloadIssue::NotReschedulable { taint, withheld })
+
+    /// The taint that excludes a pod from its pool when it is created again: by a DaemonSet for the same node, by other
+    /// controllers for any node.
+    fn not_reschedulable(&self, pool: &PoolState, own: &NodeGroup, effective: &EffectiveSpec) -> Option<WorkloadIssue> {
+        let untolerated = |group: &NodeGroup| {
+            let present = effective.untolerated(&group.taints).map(|taint| (taint.clone(), false));
+            present.or_else(|| effective.untolerated(&group.withheld).map(|taint| (taint.clone(), true)))
+        };
+        let (taint, withheld) = untolerated(own)?;
+        let mut selected = pool.groups.iter().filter(|group| effective.selects(self.state, &pool.name, group));
+        if self.pod.workload.kind != "DaemonSet" && selected.any(|group| untolerated(group).is_none()) {
+            return None;
+        }
+        Some(WorkloadIssue::NotReschedulable { taint, withheld })
+    }
+
+    /// Checks a pod without a node. If it cannot be scheduled, this is an issue of its template.
+    fn pending(&self) -> PodAssessment {
+        let Self { state, pod, .. } = self;
+        let Ok(effective) = EffectiveSpec::of_pod(&pod.template, state) else { return PodAssessment::default() };
+        let pools = effective.windows_pools(state);
+        let Some(first) = pools.first() else { return PodAssessment::default() };
+        // Linux nodes may have the taint that it tolerates, so its images decide.
+        let undetermined = effective.system().is_none();
+        let images = || pod.template.containers.iter().map(|container| container.image.raw());
+        if undetermined && images().any(|image| self.is_not_for_windows(image)) {
+            let images_to_look_up = images().map(str::to_owned).collect();
+            return PodAssessment { images_to_look_up, ..PodAssessment::default() };
+        }
+        let mut assessment = PodAssessment { pool: Some(first.pool.name.clone()), ..PodAssessment::default() };
+        let groups: Vec<_> = pools
+            .iter()
+            .flat_map(|MatchingPool { pool, groups }| groups.iter().map(|group| (pool.name.as_str(), *group)))
+            .collect();
+        self.images(&groups, &effective, &mut assessment);
+        if undetermined {
+            assessment.images_to_look_up = images().map(str::to_owned).collect();
+        }
+        assessment
+    }
+
+    /// Whether, according to the registry, an image is only for other systems than Windows.
+    fn is_not_for_windows(&self, image: &str) -> bool {
+        let lookup = self.lookups.get(image).map(Arc::as_ref);
+        matches!(lookup, Some(Lookup::Found(content)) if content.windows().next().is_none())
+    }
+
+    /// Checks the images of a pod on every group of nodes that it may run on.
+    fn images(&self, groups: &[(&str, &NodeGroup)], effective: &EffectiveSpec, assessment: &mut PodAssessment) {
+        let template = &self.pod.template;
+        let for_windows = effective.system().is_some();
+        let isolation = self.state.isolation(template.runtime_class.as_deref());
+        for (container, report) in template.containers.iter().zip(&self.pod.reports) {
+            let Ok(reference) = container.image.raw().parse::<Reference>() else {
+                assessment.images = assessment.images.max(ImageStatus::Unknown);
+                continue;
+            };
+            let lookup = self.lookups.get(container.image.raw()).map(Arc::as_ref);
+            if *report != Some(RuntimeReport::Started) {
+                assessment.images_to_look_up.push(container.image.raw().to_owned());
+            }
+            let evidence = ImageEvidence { report: report.as_ref(), lookup, reference: &reference };
+            for (pool, group) in groups {
+                let (status, issue) = check_image(self.state, container, evidence, &group.host, isolation, for_windows);
+                assessment.images = assessment.images.max(status);
+                if let Some(issue) = issue {
+                    assessment.issues.push(PoolIssue { pool: (*pool).to_owned(), issue });
+                    break;
+                }
+            }
+        }
+    }
 }
 
 /// The changed label of the RuntimeClass, if the RuntimeClass no longer selects the pod's node.
@@ -161,67 +209,6 @@ fn class_changed(pod: &Pod, name: &str, class: &ClassState, group: &NodeGroup) -
 /// Whether a pool is about to create the missing RuntimeClass.
 fn will_be_resolved(state: &SchedulingState, reason: &Unschedulable) -> bool {
     matches!(reason, Unschedulable::RuntimeClassNotFound { class, .. } if state.will_create(class))
-}
-
-/// Checks a pod without a node. If it cannot be scheduled, this is an issue of its template.
-fn check_pending_pod(state: &SchedulingState, pod: &Pod, lookups: &dyn ImageLookups) -> PodAssessment {
-    let Ok(effective) = EffectiveSpec::of_pod(&pod.template, state) else { return PodAssessment::default() };
-    let pools = effective.windows_pools(state);
-    let Some(first) = pools.first() else { return PodAssessment::default() };
-    // Linux nodes may have the taint that it tolerates, so its images decide.
-    let undetermined = effective.system().is_none();
-    let images = || pod.template.containers.iter().map(|container| container.image.raw());
-    if undetermined && images().any(|image| is_not_for_windows(image, lookups)) {
-        return PodAssessment { images_to_look_up: images().map(str::to_owned).collect(), ..PodAssessment::default() };
-    }
-    let mut assessment = PodAssessment { pool: Some(first.pool.name.clone()), ..PodAssessment::default() };
-    let groups: Vec<_> = pools
-        .iter()
-        .flat_map(|MatchingPool { pool, groups }| groups.iter().map(|group| (pool.name.as_str(), *group)))
-        .collect();
-    check_images(state, pod, &groups, lookups, &effective, &mut assessment);
-    if undetermined {
-        assessment.images_to_look_up = images().map(str::to_owned).collect();
-    }
-    assessment
-}
-
-/// Whether, according to the registry, an image is only for other systems than Windows.
-fn is_not_for_windows(image: &str, lookups: &dyn ImageLookups) -> bool {
-    let lookup = lookups.get(image);
-    lookup.is_some_and(|lookup| matches!(&*lookup, Lookup::Found(content) if content.windows().next().is_none()))
-}
-
-/// Checks the images of a pod on every group of nodes that it may run on.
-fn check_images(
-    state: &SchedulingState,
-    pod: &Pod,
-    groups: &[(&str, &NodeGroup)],
-    lookups: &dyn ImageLookups,
-    effective: &EffectiveSpec,
-    assessment: &mut PodAssessment,
-) {
-    let for_windows = effective.system().is_some();
-    for (container, report) in pod.template.containers.iter().zip(&pod.reports) {
-        let Ok(reference) = container.image.raw().parse::<Reference>() else {
-            assessment.images = assessment.images.max(ImageStatus::Unknown);
-            continue;
-        };
-        let lookup = lookups.get(container.image.raw());
-        if *report != Some(RuntimeReport::Started) {
-            assessment.images_to_look_up.push(container.image.raw().to_owned());
-        }
-        let evidence = ImageEvidence { report: report.as_ref(), lookup: lookup.as_deref(), reference: &reference };
-        let isolation = state.isolation(pod.template.runtime_class.as_deref());
-        for (pool, group) in groups {
-            let (status, issue) = check_image(state, container, evidence, &group.host, isolation, for_windows);
-            assessment.images = assessment.images.max(status);
-            if let Some(issue) = issue {
-                assessment.issues.push(PoolIssue { pool: (*pool).to_owned(), issue });
-                break;
-            }
-        }
-    }
 }
 
 /// Checks an image on a host; `for_windows`: whether the pod declares that it is for Windows.

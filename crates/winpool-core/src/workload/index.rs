@@ -13,7 +13,7 @@ use winpool_api::{
 
 use super::{
     Controller, IssueKind, MemoryDefaults, Pod, Template, WorkloadIssue, WorkloadName,
-    check::{ImageStatus, PodAssessment, PoolIssue, check_pod, check_template},
+    check::{ImageStatus, Lookups, PodAssessment, PoolIssue, check_pod, check_template},
     scheduling_state::SchedulingState,
 };
 use crate::image::{Lookup, RuntimeReport};
@@ -34,7 +34,7 @@ pub struct WorkloadIndex {
     /// The reports of container runtimes about the sandboxes of pods, by the key of the pod and the name of the event.
     sandboxes: HashMap<String, BTreeMap<String, RuntimeReport>>,
     /// The results of registry lookups, by image.
-    lookups: HashMap<String, Arc<Lookup>>,
+    lookups: Lookups,
     /// The pods on each Windows node.
     by_node: HashMap<String, HashSet<Arc<str>>>,
     /// The pods that need the lookup of an image.
