@@ -9,7 +9,7 @@ use winpool_core::{
     kind::Kind,
     operation::{Done, Outcome, Write},
     pool::{Snapshot, plan::Plan},
-    status::event::Event,
+    status::Report,
     text::{some_of, some_of_many},
 };
 
@@ -74,19 +74,6 @@ pub struct Writes {
     versions: Vec<WrittenVersion>,
 }
 
-/// The report of a reconcile on its object.
-pub struct StatusUpdate<'a> {
-    pub kind: Kind,
-    pub name: &'a str,
-    /// Whether a change is held until an administrator allows it.
-    pub held: bool,
-    /// The status, if it has to be written.
-    pub status: Option<Write>,
-    pub events: Vec<Event>,
-    /// When to reconcile again without an event.
-    pub requeue_after: Option<Duration>,
-}
-
 /// How a reconcile ended.
 pub struct ReconcileResult {
     /// When to reconcile again.
@@ -128,24 +115,30 @@ impl Context {
         (plan, Writes { done, versions })
     }
 
-    /// Writes the status, publishes the events, logs, and returns when to reconcile again.
-    pub async fn finish(&self, writes: &Writes, update: StatusUpdate<'_>) -> ReconcileResult {
+    /// Writes the status of an object, publishes the events, logs, and returns when to reconcile again. `held`: whether a change
+    /// is held until an administrator allows it.
+    pub async fn finish<S>(
+        &self,
+        object: (Kind, &str),
+        writes: &Writes,
+        held: bool,
+        report: Report<S>,
+    ) -> ReconcileResult {
         let Writes { done, versions } = writes;
-        let status = self.write_status(&update, versions).instrument(info_span!("status")).await;
-        if !update.events.is_empty() {
-            self.events.publish(&update.events).instrument(info_span!("events")).await;
+        let status = self.write_status(report.write.as_ref(), versions).instrument(info_span!("status")).await;
+        if !report.events.is_empty() {
+            self.events.publish(&report.events).instrument(info_span!("events")).await;
         }
         log_changes(done, status.as_ref());
-        self.log_failures(done, &update, status.as_ref());
+        self.log_failures(object, done, status.as_ref());
         let outcomes: Vec<&Outcome> = done.results.iter().map(|(_, outcome)| outcome).chain(&status).collect();
-        let after = update.requeue_after.into_iter().chain(self.caches.next_retry()).min();
-        ReconcileResult::of(&outcomes, update.held, after)
+        let after = report.requeue_after.into_iter().chain(self.caches.next_retry()).min();
+        ReconcileResult::of(&outcomes, held, after)
     }
 
     /// Logs each failure once.
-    fn log_failures(&self, done: &Done, update: &StatusUpdate<'_>, status: Option<&Outcome>) {
-        let object = format!("{} {}", update.kind, update.name);
-        let logged = self.failures.update(&object, failures(update.name, done, status));
+    fn log_failures(&self, (kind, name): (Kind, &str), done: &Done, status: Option<&Outcome>) {
+        let logged = self.failures.update(&format!("{kind} {name}"), failures(name, done, status));
         for failure in logged.failures {
             let (remedy, objects) = (failure.remedy(), some_of(&failure.objects));
             let what = if failure.key.taints_only { "taints refused" } else { "write failed" };
@@ -156,8 +149,8 @@ impl Context {
         }
     }
 
-    async fn write_status(&self, update: &StatusUpdate<'_>, written: &[WrittenVersion]) -> Option<Outcome> {
-        let (outcome, version) = self.status_writer.send(update.status.as_ref()?, written).await;
+    async fn write_status(&self, write: Option<&Write>, written: &[WrittenVersion]) -> Option<Outcome> {
+        let (outcome, version) = self.status_writer.send(write?, written).await;
         self.caches.wait_for_versions(version.as_slice()).await;
         Some(outcome)
     }

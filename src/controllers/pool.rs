@@ -18,7 +18,7 @@ use winpool_core::{
     workload::Workloads,
 };
 
-use super::context::{Context, ReconcileResult, StatusUpdate};
+use super::context::{Context, ReconcileResult};
 use crate::admin::PoolReport;
 
 /// Applies the spec of the pool, and reports differences in its status.
@@ -44,23 +44,14 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     };
     let (plan, writes) = context.write(plan).await;
     let done = &writes.done;
-    let report = report(&snapshot, &plan, done);
+    let mut report = report(&snapshot, &plan, done);
     context.metrics.pool(pool, metrics(&snapshot, &plan, &report.status));
     for seconds in metrics::ready_before_taint(&plan, Timestamp::now()) {
         context.metrics.ready_before_taint(pool, seconds);
     }
-    let mut events = report.events;
-    events.extend(rollout::confirmed(&snapshot, done));
-    events.extend(new_failures(&context, &snapshot, &plan));
-    let update = StatusUpdate {
-        kind: Kind::POOL,
-        name: pool,
-        held: !plan.withheld.is_empty(),
-        status: report.write,
-        events,
-        requeue_after: report.requeue_after,
-    };
-    context.finish(&writes, update).await
+    report.events.extend(rollout::confirmed(&snapshot, done));
+    report.events.extend(new_failures(&context, &snapshot, &plan));
+    context.finish((Kind::POOL, pool), &writes, !plan.withheld.is_empty(), report).await
 }
 
 fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> PoolReport {

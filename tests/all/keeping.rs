@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use winpool_api::RuntimeClassState;
+use winpool_api::{RuntimeClassState, WindowsNodePoolStatus};
 use winpool_core::{
     operation::{Done, Outcome, Unwritten, Write},
     pool::{Snapshot, plan::plan},
     revert::RevertDetector,
-    status::pool::{PoolResult, report},
+    status::{Report, pool::report},
 };
 
 use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints};
@@ -125,7 +125,7 @@ impl RevertTest {
     }
 
     /// Reconciles the pool, and returns the number of writes to the class.
-    fn reconcile(&mut self) -> (PoolResult, usize) {
+    fn reconcile(&mut self) -> (Report<WindowsNodePoolStatus>, usize) {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, "web").unwrap();
         let mut done = Done { results: Vec::new(), complete: true };
@@ -171,7 +171,7 @@ impl RevertTest {
     }
 }
 
-fn ready(report: &PoolResult) -> (String, String, String) {
+fn ready(report: &Report<WindowsNodePoolStatus>) -> (String, String, String) {
     let found = report.status.conditions.iter().find(|condition| condition.type_ == "RuntimeClassReady").unwrap();
     (found.status.clone(), found.reason.clone(), found.message.clone())
 }

@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::{Map, Value, json};
-use winpool_api::facts::Minor;
+use winpool_api::{WindowsNodePoolStatus, facts::Minor};
 use winpool_core::{
     kind::Kind,
     node::WindowsNode,
@@ -16,7 +16,7 @@ use winpool_core::{
         plan::{Plan, plan},
     },
     record::OwnershipKey,
-    status::pool::{PoolResult, report},
+    status::{Report, pool::report},
     workload::{ControllerView, Controllers, Pod, PodController, Shared},
 };
 
@@ -292,7 +292,7 @@ impl Model {
         pool: &str,
         cut: usize,
         mut after: impl FnMut(&Self),
-    ) -> Option<(Plan, PoolResult)> {
+    ) -> Option<(Plan, Report<WindowsNodePoolStatus>)> {
         loop {
             let (plan, done, report) = self.reconcile_once(pool, cut, &mut after)?;
             // A plan in which nodes wait for what could not be written is superseded at once.
@@ -307,7 +307,7 @@ impl Model {
         pool: &str,
         cut: usize,
         after: &mut impl FnMut(&Self),
-    ) -> Option<(Plan, Done, PoolResult)> {
+    ) -> Option<(Plan, Done, Report<WindowsNodePoolStatus>)> {
         let snapshot = self.snapshot();
         let plan = plan(&snapshot, pool)?;
         let mut done = Done { results: Vec::new(), complete: true };

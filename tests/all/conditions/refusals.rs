@@ -2,12 +2,13 @@
 //! has which outcome is tested at the writer.
 
 use serde_json::json;
+use winpool_api::WindowsNodePoolStatus;
 use winpool_core::{
     Objects,
     kind::Kind,
     operation::{Action, Done, ErrorCause, Outcome, WriteError},
     pool::{Snapshot, plan::plan},
-    status::pool::{PoolResult, report},
+    status::{Report, pool::report},
 };
 
 use crate::model::{Model, NODE, POOL, PROFILE, node, pool, profile};
@@ -18,7 +19,7 @@ fn answer(code: u16, message: &str) -> WriteError {
 }
 
 /// The report of the first reconcile of a pool whose RuntimeClass is written with this outcome.
-fn reported(outcome: &Outcome) -> PoolResult {
+fn reported(outcome: &Outcome) -> Report<WindowsNodePoolStatus> {
     let mut model = Model::new();
     model.put(NODE, "win-1", node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
     let spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});

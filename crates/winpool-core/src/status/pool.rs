@@ -39,8 +39,8 @@ use winpool_api::{
 };
 
 use super::{
+    Report,
     condition::{merge_conditions, sort},
-    event::Event,
 };
 use crate::{
     Problem,
@@ -71,19 +71,8 @@ const NODES_AWAITED: Duration = Duration::from_secs(10);
 /// The number of pending changes in status.
 const LISTED: usize = 5;
 
-/// The result of a reconcile.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PoolResult {
-    pub status: WindowsNodePoolStatus,
-    /// The write of the status, if it differs from what is stored.
-    pub write: Option<Write>,
-    pub events: Vec<Event>,
-    /// When to reconcile again without an event.
-    pub requeue_after: Option<Duration>,
-}
-
 /// The report on a reconcile.
-pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> PoolResult {
+pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report<WindowsNodePoolStatus> {
     let pool = plan.pool.as_ref();
     let (status, requeue_after) = match (&plan.phase, &pool.spec) {
         (Phase::Retained, _) => (pool.status.clone(), None),
@@ -108,7 +97,7 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> PoolResult {
     let events = events::events(plan, done, if superseded { &pool.status } else { &status });
     let object = || WriteTarget::new(Kind::POOL, &pool.name);
     let write = differs.then(|| Write::status(Action::WriteStatus, object(), &pool.resource_version, &status));
-    PoolResult { write, status, events, requeue_after }
+    Report { status, write, events, requeue_after }
 }
 
 /// The status of a pool with an invalid spec. Other parts of the stored status are kept.

@@ -1,7 +1,5 @@
 //! The status of a profile: whether it can be rendered, and which pools use it.
 
-use std::time::Duration;
-
 use winpool_api::{
     UsedBy, WindowsRuntimeProfileStatus,
     bounds::bounded,
@@ -10,6 +8,7 @@ use winpool_api::{
 };
 
 use super::{
+    Report,
     condition::merge_conditions,
     event::{Event, Regarding},
 };
@@ -23,18 +22,8 @@ use crate::{
 /// The number of pools that status names.
 const LISTED: usize = 5;
 
-/// The result of a reconcile.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProfileResult {
-    /// The write of the status, if it differs from what is stored.
-    pub write: Option<Write>,
-    pub events: Vec<Event>,
-    /// When to reconcile again without an event.
-    pub requeue_after: Option<Duration>,
-}
-
 /// The report on the profile with this name; `None` if it does not exist.
-pub fn report(snapshot: &Snapshot, name: &str) -> Option<ProfileResult> {
+pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report<WindowsRuntimeProfileStatus>> {
     let view = snapshot.profiles.get(name)?;
     let valid = valid(view);
     let ready_reason = if view.profile.is_ok() { reason::AS_SPECIFIED } else { reason::INVALID };
@@ -54,11 +43,8 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<ProfileResult> {
     });
     let object = WriteTarget::new(Kind::PROFILE, name);
     let write = Write::status(Action::WriteStatus, object, &view.resource_version, &status);
-    Some(ProfileResult {
-        write: (status != view.status).then_some(write),
-        events: event.into_iter().collect(),
-        requeue_after: None,
-    })
+    let write = (status != view.status).then_some(write);
+    Some(Report { status, write, events: event.into_iter().collect(), requeue_after: None })
 }
 
 fn valid(view: &ProfileView) -> ComputedCondition {
