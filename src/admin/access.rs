@@ -1,6 +1,6 @@
 //! Who may read `/metrics` and set the log filter.
 
-use std::{collections::HashMap, fmt::Debug, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{ConnectInfo, Request, State},
@@ -30,12 +30,11 @@ pub enum Verdict {
 }
 
 /// Asks the API server whether the user of a token may make a request.
-pub trait Review: Debug + Send + Sync {
+pub trait Review: Send + Sync {
     /// The verdict for a verb, such as `get`, and a path; an error if there is none.
     fn review<'r>(&'r self, token: &'r str, verb: &'r str, path: &'r str) -> BoxFuture<'r, Result<Verdict, String>>;
 }
 
-#[derive(Debug)]
 pub(super) enum Access {
     /// Clients on loopback, such as through `kubectl port-forward`.
     Loopback,
@@ -44,7 +43,6 @@ pub(super) enum Access {
 }
 
 /// Reviews by the API server, a few at once, whose verdicts are kept for a while.
-#[derive(Debug)]
 pub(super) struct Reviews {
     api_server: Box<dyn Review>,
     verdicts: Mutex<Verdicts>,

@@ -13,12 +13,6 @@ use crate::admin::{Metrics, Review, Verdict};
 /// Asks the API server. Also a process that is not the leader does.
 pub struct Reviewer(Client);
 
-impl std::fmt::Debug for Reviewer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Reviewer")
-    }
-}
-
 impl Reviewer {
     /// A reviewer with its own connections.
     pub fn new(config: Config, metrics: &Metrics) -> kube::Result<Self> {

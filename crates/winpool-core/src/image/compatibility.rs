@@ -1,7 +1,6 @@
 //! Whether an image is compatible with a host.
 
-use std::fmt;
-
+use derive_more::Display;
 use winpool_api::facts::{
     Build, ContainerdVersion, OsVersion, builds,
     version_compatibility::{self, Isolation, VersionCompatibility, revision_is_newer},
@@ -66,18 +65,23 @@ pub enum Compatibility {
     Unknown(Option<ForeignText>),
 }
 
-/// Why an image does not run on a host.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Why an image does not run on a host. The text is the predicate of a sentence whose subject is the image.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 pub enum Incompatibility {
     /// The error of the container runtime.
+    #[display("does not run: {_0}")]
     Reported(ForeignText),
     /// It has entries only for these platforms.
+    #[display("{}", only_for(_0))]
     OtherSystem(Vec<ForeignText>),
     /// It is for another build. Of several entries, this is the closest one.
+    #[display("is for {}, and the node runs only images for {}", release(*image), release_range(*oldest, *newest))]
     Windows { image: OsVersion, oldest: Build, newest: Build },
     /// Windows Server 2016 runs only images of its own revision.
+    #[display("is for {image}, and Windows Server 2016 runs only images of its own revision, {host}")]
     Revision { image: OsVersion, host: OsVersion },
     /// Windows can run it, but the containerd of the host does not select it.
+    #[display("is for {}, for which this node needs containerd {needs} or later", release(*image))]
     Containerd {
         image: OsVersion,
         /// The first version of containerd that selects it.
@@ -169,33 +173,6 @@ impl Incompatibility {
     }
 }
 
-impl fmt::Display for Incompatibility {
-    /// The predicate of a sentence whose subject is the image.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reported(error) => write!(f, "does not run: {error}"),
-            Self::OtherSystem(systems) if systems.is_empty() => f.write_str("has no entry for any platform"),
-            Self::OtherSystem(systems) => write!(f, "is for {} only", some_of(systems.iter().map(ToString::to_string))),
-            Self::Windows { image, oldest, newest } if oldest == newest => {
-                write!(f, "is for {}, and the node runs only images for {}", release(*image), build_release(*newest))
-            }
-            Self::Windows { image, oldest, newest } => write!(
-                f,
-                "is for {}, and the node runs only images for {} to {}",
-                release(*image),
-                build_release(*oldest),
-                build_release(*newest)
-            ),
-            Self::Revision { image, host } => {
-                write!(f, "is for {image}, and Windows Server 2016 runs only images of its own revision, {host}")
-            }
-            Self::Containerd { image, needs } => {
-                write!(f, "is for {}, for which this node needs containerd {needs} or later", release(*image))
-            }
-        }
-    }
-}
-
 /// `10.0.17763.5329 (ltsc2019)`
 fn release(version: OsVersion) -> String {
     match builds::release(version.build) {
@@ -204,8 +181,16 @@ fn release(version: OsVersion) -> String {
     }
 }
 
-fn build_release(build: Build) -> String {
-    release(OsVersion { build, revision: None })
+fn release_range(oldest: Build, newest: Build) -> String {
+    let [first, last] = [oldest, newest].map(|build| release(OsVersion { build, revision: None }));
+    if first == last { last } else { format!("{first} to {last}") }
+}
+
+fn only_for(systems: &[ForeignText]) -> String {
+    match systems {
+        [] => "has no entry for any platform".to_owned(),
+        systems => format!("is for {} only", some_of(systems.iter().map(ToString::to_string))),
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 use std::{
     cell::{LazyCell, RefCell},
     collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
     sync::Arc,
 };
 
@@ -260,7 +259,7 @@ impl<'a> Check<'a> {
 impl Remedy {
     /// What to write so that a workload tolerates a taint.
     pub fn instruction(&self, taint: &Taint) -> String {
-        let toleration = TolerationText(taint);
+        let toleration = toleration_text(taint);
         match self {
             Self::Toleration => format!("add toleration {toleration}"),
             Self::TolerationOrClass(class) => format!("add toleration {toleration}, or runtimeClassName: {class}"),
@@ -276,15 +275,10 @@ impl Remedy {
 }
 
 /// The toleration of a taint as YAML in one line.
-struct TolerationText<'t>(&'t Taint);
-
-impl fmt::Display for TolerationText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Taint { key, value, effect } = self.0;
-        let effect = effect.as_str();
-        match value.as_str() {
-            "" => write!(f, "{{key: {key}, operator: Exists, effect: {effect}}}"),
-            value => write!(f, "{{key: {key}, value: {value:?}, effect: {effect}}}"),
-        }
+fn toleration_text(Taint { key, value, effect }: &Taint) -> String {
+    let effect = effect.as_str();
+    match value.as_str() {
+        "" => format!("{{key: {key}, operator: Exists, effect: {effect}}}"),
+        value => format!("{{key: {key}, value: {value:?}, effect: {effect}}}"),
     }
 }
