@@ -96,7 +96,7 @@ fn of_node_info(field: &str) -> Vec<String> {
     let snapshot = model.snapshot();
     let nodes: Vec<_> = snapshot.nodes.values().map(AsRef::as_ref).collect();
     let issues = upgrade::issues(&snapshot, snapshot.pools.get("web").map(AsRef::as_ref), &nodes, Minor(35));
-    let issues = issues.into_iter().map(|affected| affected.issue.message(Minor(35)));
+    let issues = issues.into_iter().map(|affected| affected.message);
     reconciled(&snapshot, |_| None).into_iter().chain(issues).collect()
 }
 

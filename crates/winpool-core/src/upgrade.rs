@@ -21,18 +21,22 @@ use super::{
     workload::PoolWorkloads,
 };
 
-/// An issue, and the nodes that have it.
+/// An issue of an upgrade, and the nodes that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AffectedNodes {
-    pub issue: UpgradeIssue,
+    /// The stable name of the subject of the issue.
+    pub concern: &'static str,
+    /// Whether something stops working. Otherwise the issue is information.
+    pub breaks: bool,
+    /// The issue and the remedy.
+    pub message: String,
     /// The nodes, by name; empty for the issue of a pool without nodes.
     pub nodes: Vec<String>,
 }
 
 /// Something that an upgrade breaks or changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // fields without a comment are explained by their variant
-pub enum UpgradeIssue {
+enum UpgradeIssue {
     /// The kubelet is too old for the API server.
     KubeletTooOld {
         kubelet: Minor,
@@ -83,110 +87,96 @@ pub enum UpgradeIssue {
 }
 
 impl UpgradeIssue {
-    /// The stable name of its subject.
-    pub fn concern(&self) -> &'static str {
-        match self {
-            Self::KubeletTooOld { .. } | Self::KubeletTooNew(_) => "VersionSkew",
-            Self::ContainerdTooOld { .. }
-            | Self::PauseImageNotPinned { .. }
-            | Self::DockershimRemoved
-            | Self::UnknownRuntime(_) => "ContainerRuntime",
-            Self::BuildNotSupported(_) => "OSSupport",
-            Self::NotRenderable { .. } => "Configuration",
-            Self::FlagsRemoved(_) => "KubeletFlags",
-            Self::PauseImageChanged { .. } => "PauseImage",
-            Self::KnownIssue(..) | Self::KubeProxyNotDeterminable { .. } => "KnownIssues",
-            Self::NotChecked => "NotChecked",
-        }
-    }
-
-    /// Whether something stops working. Otherwise the issue is information.
-    pub fn breaks(&self) -> bool {
-        !matches!(
-            self,
-            Self::PauseImageNotPinned { .. }
-                | Self::UnknownRuntime(_)
-                | Self::PauseImageChanged { .. }
-                | Self::KnownIssue(..)
-                | Self::KubeProxyNotDeterminable { .. }
-                | Self::NotChecked
-        )
-    }
-
-    /// The issue of an upgrade to `target`, and the remedy.
-    pub fn message(&self, target: Minor) -> String {
-        let problem = self.problem(target);
-        match self.remedy(target) {
+    /// What is reported about an upgrade of these nodes to `target`.
+    fn affected(&self, target: Minor, nodes: Vec<String>) -> AffectedNodes {
+        let (concern, breaks, problem, remedy) = self.parts(target);
+        let message = match remedy {
             Some(remedy) => Explanation { problem, remedy }.to_string(),
             None => problem,
-        }
+        };
+        AffectedNodes { concern, breaks, message, nodes }
     }
 
-    fn problem(&self, target: Minor) -> String {
+    /// The subject, whether something stops working, the problem, and the remedy.
+    fn parts(&self, target: Minor) -> (&'static str, bool, String, Option<String>) {
+        let breaks = |concern, problem, remedy: String| (concern, true, problem, Some(remedy));
+        let changes = |concern, problem, remedy: &str| (concern, false, problem, Some(remedy.to_owned()));
+        let upgrade_containerd =
+            |minimum: &ContainerdVersion| format!("Upgrade containerd to {minimum} or later first");
         match self {
-            Self::KubeletTooOld { kubelet, .. } => format!("kubelet {kubelet} is too old for API server {target}"),
-            Self::KubeletTooNew(kubelet) => format!("kubelet {kubelet} is newer than API server {target}"),
-            Self::ContainerdTooOld { installed, .. } => {
-                format!("containerd {installed} is too old for kubelet {target}")
-            }
-            Self::PauseImageNotPinned { installed, .. } => format!(
-                "containerd {installed} does not pin the pause image, and kubelet {target} deletes it when the disk fills up"
+            Self::KubeletTooOld { kubelet, oldest } => breaks(
+                "VersionSkew",
+                format!("kubelet {kubelet} is too old for API server {target}"),
+                format!("Upgrade the kubelet to {oldest} or later first"),
             ),
-            Self::DockershimRemoved => format!("kubelet {target} has no dockershim"),
-            Self::UnknownRuntime(runtime) => {
-                format!("Container runtime \"{runtime:.128}\" is unknown, and was not checked for kubelet {target}")
+            Self::KubeletTooNew(kubelet) => breaks(
+                "VersionSkew",
+                format!("kubelet {kubelet} is newer than API server {target}"),
+                format!("Upgrade the API server to {kubelet} or later"),
+            ),
+            Self::ContainerdTooOld { installed, minimum } => breaks(
+                "ContainerRuntime",
+                format!("containerd {installed} is too old for kubelet {target}"),
+                upgrade_containerd(minimum),
+            ),
+            Self::PauseImageNotPinned { installed, minimum } => {
+                let problem = format!(
+                    "containerd {installed} does not pin the pause image, and kubelet {target} deletes it when the disk fills up"
+                );
+                changes("ContainerRuntime", problem, &upgrade_containerd(minimum))
             }
-            Self::BuildNotSupported(build) => {
-                format!("Kubernetes {target} does not support Windows {}, {}", windows(*build), span(*build, target))
+            Self::DockershimRemoved => breaks(
+                "ContainerRuntime",
+                format!("kubelet {target} has no dockershim"),
+                "Install containerd, or cri-dockerd for Docker Engine, first".to_owned(),
+            ),
+            Self::UnknownRuntime(runtime) => changes(
+                "ContainerRuntime",
+                format!("Container runtime \"{runtime:.128}\" is unknown, and was not checked for kubelet {target}"),
+                "Check its documentation",
+            ),
+            Self::BuildNotSupported(build) => breaks(
+                "OSSupport",
+                format!("Kubernetes {target} does not support Windows {}, {}", windows(*build), span(*build, target)),
+                format!("Move the workloads to nodes with {}", supported(target)),
+            ),
+            Self::NotRenderable { profile, problem } => {
+                ("Configuration", true, format!("WindowsRuntimeProfile {profile}: {problem}"), None)
             }
-            Self::NotRenderable { profile, problem } => format!("WindowsRuntimeProfile {profile}: {problem}"),
-            Self::FlagsRemoved(flags) => format!("kubelet {target} does not start with --{}", flags.join(", --")),
-            Self::PauseImageChanged { from, to } => format!("The pause image changes from {from} to {to}"),
-            Self::KnownIssue(issue, after) => known_issue(issue, *after, target),
-            Self::KubeProxyNotDeterminable { missing, issues, .. } => {
-                let issues = issues.join(", ");
-                format!(
-                    "Which of these issues of kube-proxy {target} begin is not determinable, because {missing}: {issues}"
-                )
+            Self::FlagsRemoved(flags) => {
+                let remedy = format!(
+                    "Remove this from its command line, and install the {KUBELET_ARGS} rendered for {target} together with the \
+                     new kubelet"
+                );
+                let problem = format!("kubelet {target} does not start with --{}", flags.join(", --"));
+                breaks("KubeletFlags", problem, remedy)
             }
-            Self::NotChecked => tables::not_checked(target).unwrap_or_default(),
+            Self::PauseImageChanged { from, to } => changes(
+                "PauseImage",
+                format!("The pause image changes from {from} to {to}"),
+                "Mirror it first where nodes cannot reach its registry",
+            ),
+            Self::KnownIssue(issue, after) => {
+                let (problem, remedy) = known_issue(issue, *after, target);
+                ("KnownIssues", false, problem, remedy)
+            }
+            Self::KubeProxyNotDeterminable { missing, issues, fixed } => {
+                let problem = format!(
+                    "Which of these issues of kube-proxy {target} begin is not determinable, because {missing}: {}",
+                    issues.join(", ")
+                );
+                let version = fixed.map(|fixed| NodeComponent::KubeProxy.version_text(fixed));
+                let remedy = version.map(|version| format!("Use kube-proxy {version} or later"));
+                ("KnownIssues", false, problem, remedy)
+            }
+            Self::NotChecked => ("NotChecked", false, tables::not_checked(target).unwrap_or_default(), None),
         }
-    }
-
-    fn remedy(&self, target: Minor) -> Option<String> {
-        Some(match self {
-            Self::KubeletTooOld { oldest, .. } => format!("Upgrade the kubelet to {oldest} or later first"),
-            Self::KubeletTooNew(kubelet) => format!("Upgrade the API server to {kubelet} or later"),
-            Self::ContainerdTooOld { minimum, .. } | Self::PauseImageNotPinned { minimum, .. } => {
-                format!("Upgrade containerd to {minimum} or later first")
-            }
-            Self::DockershimRemoved => "Install containerd, or cri-dockerd for Docker Engine, first".to_owned(),
-            Self::UnknownRuntime(_) => "Check its documentation".to_owned(),
-            Self::BuildNotSupported(_) => format!("Move the workloads to nodes with {}", supported(target)),
-            Self::FlagsRemoved(_) => format!(
-                "Remove this from its command line, and install the {KUBELET_ARGS} rendered for {target} together with the \
-                 new kubelet"
-            ),
-            Self::PauseImageChanged { .. } => "Mirror it first where nodes cannot reach its registry".to_owned(),
-            Self::KnownIssue(issue, AfterUpgrade::BeginsBelow(fixed)) => {
-                format!("Upgrade to {} or later", issue.component.version_text(*fixed))
-            }
-            Self::KnownIssue(issue, AfterUpgrade::Begins) if !issue.workaround.is_empty() => {
-                format!("Without a fixed version, {}", issue.workaround)
-            }
-            Self::KubeProxyNotDeterminable { fixed: Some(fixed), .. } => {
-                format!("Use kube-proxy {} or later", NodeComponent::KubeProxy.version_text(*fixed))
-            }
-            Self::KubeProxyNotDeterminable { fixed: None, .. }
-            | Self::KnownIssue(..)
-            | Self::NotRenderable { .. }
-            | Self::NotChecked => return None,
-        })
     }
 }
 
-fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> String {
-    let KnownIssue { id, component, summary, .. } = issue;
+/// A known issue that ends or begins, and its remedy.
+fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> (String, Option<String>) {
+    let KnownIssue { id, component, summary, workaround, .. } = issue;
     let condition = match issue.precondition {
         Precondition::Always => String::new(),
         Precondition::Pods(_) | Precondition::Services(_) | Precondition::Unread(_) => {
@@ -194,11 +184,17 @@ fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> String
         }
     };
     match after {
-        AfterUpgrade::Ends(first) => format!("{id} ends with {component} {}: {summary}", component.version_text(first)),
-        AfterUpgrade::Begins => format!("{id} begins with {component} {target}: {summary}{condition}"),
+        AfterUpgrade::Ends(first) => {
+            (format!("{id} ends with {component} {}: {summary}", component.version_text(first)), None)
+        }
+        AfterUpgrade::Begins => (
+            format!("{id} begins with {component} {target}: {summary}{condition}"),
+            (!workaround.is_empty()).then(|| format!("Without a fixed version, {workaround}")),
+        ),
         AfterUpgrade::BeginsBelow(fixed) => {
             let fixed = component.version_text(fixed);
-            format!("{id} is in {component} {target} below {fixed}: {summary}{condition}")
+            let problem = format!("{id} is in {component} {target} below {fixed}: {summary}{condition}");
+            (problem, Some(format!("Upgrade to {fixed} or later")))
         }
     }
 }
@@ -242,7 +238,9 @@ impl Issues {
     }
 
     fn finish(self) -> Vec<AffectedNodes> {
-        let affected = |(issue, nodes): (_, BTreeSet<_>)| AffectedNodes { issue, nodes: nodes.into_iter().collect() };
+        let target = self.target;
+        let affected =
+            |(issue, nodes): (UpgradeIssue, BTreeSet<_>)| issue.affected(target, nodes.into_iter().collect());
         self.nodes_by_issue.into_iter().map(affected).collect()
     }
 
@@ -411,12 +409,12 @@ mod tests {
             Snapshot { profiles: [profile].into_iter().collect(), api_server: Some(Minor(34)), ..Snapshot::default() };
         let nodes: Vec<_> = nodes.iter().collect();
         let target = Minor(target);
-        let line = |AffectedNodes { issue, nodes }: AffectedNodes| {
-            let breaks = if issue.breaks() { "breaks" } else { "changes" };
-            format!("{breaks} {}: {} [{}]", issue.concern(), issue.message(target), nodes.join(" "))
+        let line = |AffectedNodes { concern, breaks, message, nodes }: AffectedNodes| {
+            let breaks = if breaks { "breaks" } else { "changes" };
+            format!("{breaks} {concern}: {message} [{}]", nodes.join(" "))
         };
         let found = issues(&snapshot, Some(&pool), &nodes, target).into_iter();
-        let (known, others) = found.partition::<Vec<_>, _>(|found| found.issue.concern() == "KnownIssues");
+        let (known, others) = found.partition::<Vec<_>, _>(|found| found.concern == "KnownIssues");
         (known.into_iter().map(line).collect(), others.into_iter().map(line).collect())
     }
 

@@ -249,12 +249,9 @@ fn upgrade_findings(
     target: Minor,
 ) -> Vec<UpgradeFinding> {
     let findings_of = |pool: Option<&Pool>, nodes: &[&WindowsNode]| {
-        let finding = |AffectedNodes { issue, nodes }| UpgradeFinding {
-            pool: pool.map(|pool| pool.name.clone()),
-            concern: issue.concern(),
-            breaks: issue.breaks(),
-            message: issue.message(target),
-            nodes,
+        let finding = |AffectedNodes { concern, breaks, message, nodes }| {
+            let pool = pool.map(|pool| pool.name.clone());
+            UpgradeFinding { pool, concern, breaks, message, nodes }
         };
         upgrade::issues(snapshot, pool, nodes, target).into_iter().map(finding).collect::<Vec<_>>()
     };
