@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use winpool_api::{RuntimeClassState, TaintKey};
+use winpool_api::RuntimeClassState;
 
 use crate::{
     operation::{Action, TaintEdit},
-    pool::{
-        nodes::{Obstacle, ValueConflict},
-        plan::Plan,
-    },
+    pool::{nodes::Obstacle, plan::Plan},
 };
 
 /// The changes of one pool.
@@ -18,7 +15,7 @@ pub struct AdoptionChanges {
     /// The edits of taints, each with the names of the nodes.
     pub edits: Vec<(TaintEdit, Vec<String>)>,
     /// The taints that are not added because the nodes have another value.
-    pub conflicts: Vec<(ValueConflict<TaintKey>, Vec<String>)>,
+    pub conflicts: Vec<(String, Vec<String>)>,
     /// The changes of RuntimeClasses, and why others are not as specified, by name.
     pub classes: BTreeMap<String, String>,
 }

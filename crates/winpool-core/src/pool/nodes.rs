@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-pub use self::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField, ValueConflict};
+pub use self::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField};
 use winpool_api::{TaintKey, names::label};
 
 use self::{inputs::NodeInputs, selected_releases::SelectedReleases};

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -61,10 +60,10 @@ pub struct NodePlan {
 /// What stands in the way of the desired state of a node.
 #[derive(Clone, Debug, PartialEq, Display)]
 pub enum Obstacle {
-    /// A taint has another value, which is not overwritten.
-    TaintConflict(ValueConflict<TaintKey>),
-    /// A label has another value, which is not overwritten.
-    LabelConflict(ValueConflict<String>),
+    /// A taint has another value, which is not overwritten: both values.
+    TaintConflict(String),
+    /// A label has another value, which is not overwritten: both values.
+    LabelConflict(String),
     /// Admission rejected the taints with this message.
     Rejected(ForeignText),
     /// A NoExecute taint is held, because it would evict pods.
@@ -95,18 +94,16 @@ impl Obstacle {
     }
 }
 
-/// A label or taint with another value than the desired one, which no pool has set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ValueConflict<K> {
-    pub key: K,
-    /// The value on the node.
-    pub present: String,
-    /// The value in the spec.
-    pub desired: String,
-}
-
 /// A field of a node that another client repeatedly reverts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
+#[display(
+    "{field} is reverted by {} and {}",
+    writer.as_ref().map_or_else(|| "another client".to_owned(), ToString::to_string),
+    paused_until.map_or_else(
+        || format!("written again after at most {} s", MAX_BACKOFF.as_secs()),
+        |until| format!("not written again before {until:.0}")
+    )
+)]
 pub struct RevertedField {
     /// The field, such as `taint os:NoSchedule`.
     pub field: String,
@@ -126,30 +123,6 @@ impl NodePlan {
     pub(super) fn add(&mut self, obstacle: Obstacle) {
         if !self.obstacles.contains(&obstacle) {
             self.obstacles.push(obstacle);
-        }
-    }
-}
-
-impl fmt::Display for ValueConflict<String> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, present, desired } = self;
-        write!(f, "{key}={present} instead of {key}={desired}")
-    }
-}
-
-impl fmt::Display for ValueConflict<TaintKey> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} instead of {}", self.key.with_value(&self.present), self.key.with_value(&self.desired))
-    }
-}
-
-impl fmt::Display for RevertedField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let writer = self.writer.clone().unwrap_or_else(|| "another client".into());
-        write!(f, "{} is reverted by {writer} and ", self.field)?;
-        match self.paused_until {
-            Some(until) => write!(f, "not written again before {until:.0}"),
-            None => write!(f, "written again after at most {} s", MAX_BACKOFF.as_secs()),
         }
     }
 }

@@ -12,7 +12,7 @@ use winpool_api::{
     names::{label, reason},
 };
 
-use super::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField, ValueConflict};
+use super::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField};
 use crate::{
     node::WindowsNode,
     operation::{Edit, NodeEdit, Purpose, RejectedPart, Rejection, TaintEdit},
@@ -198,8 +198,7 @@ impl NodeInputs<'_> {
         }
         let foreign = present.filter(|_| !self.applied.owns_label(self.record_state, key));
         if let Some(present) = foreign {
-            let (present, desired) = (present.clone(), value.to_owned());
-            plan.add(Obstacle::LabelConflict(ValueConflict { key: key.to_owned(), present, desired }));
+            plan.add(Obstacle::LabelConflict(format!("{key}={present} instead of {key}={value}")));
         } else if self.may_write(&FieldWrite::label(key, Some(value)), plan) {
             labels.record.insert(key.to_owned(), Origin::Added);
             labels.edits.insert(key.to_owned(), Some(value.to_owned()));
@@ -262,8 +261,8 @@ impl NodeInputs<'_> {
                 return;
             }
             Some(present) if !self.applied.owns_taint(self.record_state, &key) && !is_replaced(&present) => {
-                let conflict = ValueConflict { key: key.clone(), present, desired: taint.value.clone() };
-                plan.add(Obstacle::TaintConflict(conflict));
+                let [present, wanted] = [&present, &taint.value].map(|value| key.with_value(value));
+                plan.add(Obstacle::TaintConflict(format!("{present} instead of {wanted}")));
             }
             _ if evicts => plan.add(Obstacle::WouldEvict(key.clone())),
             _ if desired.held.contains(&key) => plan.add(Obstacle::WouldStrand(key.clone())),
