@@ -26,31 +26,22 @@ pub enum Consent<'a> {
 }
 
 impl Consent<'_> {
-    const fn annotation(self) -> &'static str {
+    /// The annotation that allows the change, and its value.
+    fn annotation(self) -> (&'static str, String) {
+        let list = |taints: &[&Taint]| taints.iter().map(|taint| value_of(taint)).collect::<Vec<_>>().join(",");
         match self {
-            Self::Release(_) => annotation::ALLOW_RELEASE,
-            Self::Strand(_) => annotation::ALLOW_STRAND,
-            Self::Evict(_) => annotation::ALLOW_EVICT,
-            Self::Pending(_) => annotation::ALLOW_PENDING,
-            Self::Rendering(_) => annotation::ALLOW_RENDERING,
-        }
-    }
-
-    fn value(self) -> String {
-        match self {
-            Self::Release(members) => members.to_string(),
-            Self::Strand(windows_version) => windows_version.to_owned(),
-            Self::Evict(taints) | Self::Pending(taints) => {
-                taints.iter().map(|taint| value_of(taint)).collect::<Vec<_>>().join(",")
-            }
-            Self::Rendering(digests) => digests.join(","),
+            Self::Release(members) => (annotation::ALLOW_RELEASE, members.to_string()),
+            Self::Strand(windows_version) => (annotation::ALLOW_STRAND, windows_version.to_owned()),
+            Self::Evict(taints) => (annotation::ALLOW_EVICT, list(taints)),
+            Self::Pending(taints) => (annotation::ALLOW_PENDING, list(taints)),
+            Self::Rendering(digests) => (annotation::ALLOW_RENDERING, digests.join(",")),
         }
     }
 
     /// The command that allows the change.
     pub fn command(self, pool: &str) -> String {
-        let annotation = format!("{}={}", self.annotation(), self.value());
-        format!("kubectl annotate wnp {pool} {} --overwrite", shell_quoted(&annotation))
+        let (name, value) = self.annotation();
+        format!("kubectl annotate wnp {pool} {} --overwrite", shell_quoted(&format!("{name}={value}")))
     }
 }
 
@@ -90,9 +81,10 @@ impl Consents {
 
     /// Whether a change is allowed. Taints are listed as `key=value` or `key`, separated by commas, and so are digests.
     pub fn allow(&self, change: Consent) -> bool {
-        self.0.get(change.annotation()).is_some_and(|allowed| match change {
-            Consent::Release(members) => *allowed == members.to_string(),
-            Consent::Strand(windows_version) => allowed.eq_ignore_ascii_case(windows_version),
+        let (name, value) = change.annotation();
+        self.0.get(name).is_some_and(|allowed| match change {
+            Consent::Release(_) => *allowed == value,
+            Consent::Strand(_) => allowed.eq_ignore_ascii_case(&value),
             Consent::Evict(taints) | Consent::Pending(taints) => taints.iter().all(|taint| names(allowed, taint)),
             Consent::Rendering(digests) => {
                 digests.iter().all(|digest| entries(allowed).any(|allowed| allowed == *digest))
