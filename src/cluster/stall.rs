@@ -50,23 +50,20 @@ impl Activity {
     fn received(&self) {
         self.metrics.watch_activity(self.kind, Timestamp::now().as_second());
     }
-
-    fn stalled(&self) {
-        self.metrics.watch_stall(self.kind);
-    }
 }
 
 async fn send(client: Client, request: Request<Body>, activity: Activity) -> kube::Result<Response<WatchBody>> {
     if !is_watch(&request) {
-        return Ok(client.send(request).await?.map(WatchBody::unlimited));
+        return Ok(client.send(request).await?.map(|body| WatchBody { body, stall: None, ended: false }));
     }
     let response = client.send(request).await.inspect_err(|error| {
         if is::<ResponseTimeout>(error) {
-            activity.stalled();
+            activity.metrics.watch_stall(activity.kind);
         }
     })?;
     activity.received();
-    Ok(response.map(|body| WatchBody::limited(body, activity)))
+    let stall = Some((Box::pin(sleep(STALL_TIMEOUT)), activity));
+    Ok(response.map(|body| WatchBody { body, stall, ended: false }))
 }
 
 /// A response body that ends with an error when a watch is stalled.
@@ -75,16 +72,6 @@ struct WatchBody {
     /// When the watch counts as stalled; only for a watch.
     stall: Option<(Pin<Box<Sleep>>, Activity)>,
     ended: bool,
-}
-
-impl WatchBody {
-    fn unlimited(body: Body) -> Self {
-        Self { body, stall: None, ended: false }
-    }
-
-    fn limited(body: Body, activity: Activity) -> Self {
-        Self { body, stall: Some((Box::pin(sleep(STALL_TIMEOUT)), activity)), ended: false }
-    }
 }
 
 impl HttpBody for WatchBody {
@@ -106,7 +93,7 @@ impl HttpBody for WatchBody {
             return frame;
         }
         ready!(stall.as_mut().poll(context));
-        activity.stalled();
+        activity.metrics.watch_stall(activity.kind);
         self.ended = true;
         Poll::Ready(Some(Err(kube::Error::Service(Box::new(WatchStalled)))))
     }

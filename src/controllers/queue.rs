@@ -79,13 +79,6 @@ impl<T> Enqueuer<T> {
     }
 }
 
-impl<T> Shared<T> {
-    /// Removes an object that is due, for its reconcile. Returns it with the cause.
-    fn take_due(&self) -> Option<(String, Option<T>)> {
-        self.schedule.lock().take(Instant::now())
-    }
-}
-
 /// An empty queue.
 pub fn queue<T>() -> (Enqueuer<T>, Queue<T>) {
     let shared = Arc::new(Shared { schedule: Mutex::default(), enqueued: Notify::new() });
@@ -110,7 +103,7 @@ impl<T: Send + 'static> Queue<T> {
         let mut reconciles = RunningReconciles::default();
         loop {
             while reconciles.tasks.len() < CONCURRENCY
-                && let Some((object, cause)) = shared.take_due()
+                && let Some((object, cause)) = shared.schedule.lock().take(Instant::now())
             {
                 reconciles.start(object.clone(), reconcile(object, cause));
             }
