@@ -18,7 +18,7 @@ use winpool_core::{
             TemplateView,
         },
     },
-    workload::{ControllerView, MemoryDefaults, Pod, PodController, Shared},
+    workload::{ControllerView, MemoryDefaults, Pod, PodController, Service, Shared},
 };
 
 /// The fields of an object that the rules read. Two are equal if the rules decide the same for both.
@@ -118,6 +118,7 @@ views! {
     ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |map| Some(&map.resource_version);
     NodeConfigView: DynamicObject, Kind::NODE_CONFIG, Self::from_object, |config| Some(&config.resource_version);
     MemoryDefaults: LimitRange, Kind::LIMIT_RANGE, Self::from, |_| None;
+    Service: core::Service, Kind::SERVICE, Self::from, |_| None;
     ClusterView: DynamicObject, Kind::CLUSTER, |object| Self::from_object(&object), |_| None;
     MachineSetView: DynamicObject, Kind::MACHINE_SET, |object| Self::from_object(&object), |_| None;
     MachineView: DynamicObject, Kind::MACHINE, |object| Self::from_object(&object), |_| None;

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use winpool_core::{
     Named,
     image::RuntimeReport,
-    workload::{Controller, ControllerView, Controllers, MemoryDefaults, Pod, WorkloadName},
+    workload::{Controller, ControllerView, Controllers, MemoryDefaults, Pod, Service, WorkloadName},
 };
 
 use crate::cluster::SandboxEvent;
@@ -41,6 +41,10 @@ pub struct Changed {
     pub controllers: HashMap<Arc<WorkloadName>, Option<Arc<Controller>>>,
     /// LimitRanges, by namespace and key.
     pub defaults: HashMap<(String, String), Option<Arc<MemoryDefaults>>>,
+    /// Services, by namespace and key.
+    pub services: HashMap<(String, Arc<str>), Option<Arc<Service>>>,
+    /// Whether Services are read.
+    pub services_are_read: bool,
     /// The reports in events about sandboxes, by the key of the pod and the name of the event.
     pub sandboxes: HashMap<(String, String), Option<RuntimeReport>>,
     /// Whether pools, nodes or RuntimeClasses changed.
@@ -68,6 +72,11 @@ impl Changed {
     /// Adds a LimitRange.
     pub fn add_defaults(&mut self, any: &MemoryDefaults, now: Option<&Arc<MemoryDefaults>>) {
         self.defaults.insert((any.namespace.clone(), any.key.clone()), now.cloned());
+    }
+
+    /// Adds a Service.
+    pub fn add_service(&mut self, any: &Service, now: Option<&Arc<Service>>) {
+        self.services.insert((any.namespace.clone(), any.key.clone()), now.cloned());
     }
 
     /// Adds an event about the sandbox of a pod.

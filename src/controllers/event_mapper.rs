@@ -12,7 +12,7 @@ use winpool_core::{
         machines::{InfrastructureReference, MachineGroup, MachinePoolView},
         relevance::{changed_labels, is_relevant},
     },
-    workload::{ControllerView, MemoryDefaults, Pod, PodController},
+    workload::{ControllerView, MemoryDefaults, Pod, PodController, Service},
 };
 
 use super::{
@@ -162,6 +162,16 @@ impl EventMapper {
     /// A LimitRange: records it for the workload controller.
     pub fn defaults(&self, change: &ObjectChange<MemoryDefaults>) {
         self.record(change, Changed::add_defaults);
+    }
+
+    /// A Service: records it for the workload controller.
+    pub fn service(&self, change: &ObjectChange<Service>) {
+        self.record(change, Changed::add_service);
+    }
+
+    /// The first list of Services is complete: records it for the workload controller.
+    pub fn services_synced(&self) {
+        self.workloads.record(|changed| changed.services_are_read = true);
     }
 
     /// An event about the sandbox of a pod: records it for the workload controller.

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use winpool_api::facts::cluster_api::ApiVersion;
 use winpool_core::{
     kind::{Kind, NeededBy},
-    workload::{MemoryDefaults, Pod},
+    workload::{MemoryDefaults, Pod, Service},
 };
 
 use super::{changes::Changed, event_mapper::EventMapper, supervisor::Supervisor};
@@ -38,10 +38,11 @@ pub struct WorkloadStores {
     sandboxes: Store<SandboxEvent>,
     controllers: ControllerStores,
     limit_ranges: Store<MemoryDefaults>,
+    services: Store<Service>,
 }
 
 impl WorkloadStores {
-    /// Waits for the first complete list of each kind.
+    /// Waits for the first complete list of each kind but Services, without which only some known issues are not determinable.
     pub async fn wait_for_sync(&self) {
         tokio::join!(
             self.pods.wait_for_sync(),
@@ -57,6 +58,8 @@ impl WorkloadStores {
         self.sandboxes.all().values().for_each(|event| all.add_sandbox(event, Some(event)));
         all.add_controllers(&self.controllers.all());
         self.limit_ranges.all().values().for_each(|range| all.add_defaults(range, Some(range)));
+        all.services_are_read = self.services.is_synced();
+        self.services.all().values().for_each(|service| all.add_service(service, Some(service)));
     }
 }
 
@@ -103,7 +106,13 @@ impl Watches {
             .watch(&stores.controllers.stateful_sets, EventMapper::controller)
             .watch(&stores.controllers.daemon_sets, EventMapper::controller)
             .watch(&stores.controllers.jobs, EventMapper::controller)
-            .watch(&stores.limit_ranges, EventMapper::defaults);
+            .watch(&stores.limit_ranges, EventMapper::defaults)
+            .watch(&stores.services, EventMapper::service);
+        let (services, mapper) = (stores.services.clone(), self.mapper.clone());
+        tasks.spawn(async move {
+            services.wait_for_sync().await;
+            mapper.services_synced();
+        });
         stores
     }
 

@@ -95,6 +95,13 @@ impl WorkloadController {
             self.index.set_memory_defaults(&namespace, &key, now);
             consume_budget().await;
         }
+        if changed.services_are_read {
+            self.index.read_services();
+        }
+        for ((namespace, key), now) in changed.services {
+            self.index.set_service(&namespace, &key, now);
+            consume_budget().await;
+        }
         for (name, now) in changed.controllers {
             self.index.set_controller(&name, now);
             consume_budget().await;

@@ -130,6 +130,7 @@ fn the_operator_has_exactly_these_permissions() {
         ("default", "", "events", vec!["create", "patch"]),
         ("*", "", "limitranges", vec!["list", "watch"]),
         ("*", "", "pods", vec!["list", "watch"]),
+        ("*", "", "services", vec!["list", "watch"]),
         ("*", "apps", "daemonsets", vec!["list", "watch"]),
         ("*", "apps", "deployments", vec!["list", "watch"]),
         ("*", "apps", "statefulsets", vec!["list", "watch"]),

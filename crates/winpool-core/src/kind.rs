@@ -84,6 +84,7 @@ impl Kind {
     pub const POD: Self = workload("", "v1", "Pod", "pods").by(manager::NODES);
     pub const EVENT: Self = workload("", "v1", "Event", "events").only(SANDBOXES);
     pub const LIMIT_RANGE: Self = workload("", "v1", "LimitRange", "limitranges");
+    pub const SERVICE: Self = workload("", "v1", "Service", "services");
     pub const DEPLOYMENT: Self = workload("apps", "v1", "Deployment", "deployments");
     pub const STATEFUL_SET: Self = workload("apps", "v1", "StatefulSet", "statefulsets");
     pub const DAEMON_SET: Self = workload("apps", "v1", "DaemonSet", "daemonsets");

@@ -133,7 +133,10 @@ fn installed(component: NodeComponent, node: &WindowsNode, pods: Option<&PoolWor
 fn met(precondition: Precondition, pods: Option<&PoolWorkloads>) -> Result<bool, Missing> {
     match precondition {
         Precondition::Always => Ok(true),
-        Precondition::Services(_) => Err(Missing::Services),
+        Precondition::Services(feature) => {
+            let services = pods.ok_or(Missing::Pods)?.services.as_ref().ok_or(Missing::Services)?;
+            Ok(services.contains_key(&feature))
+        }
         Precondition::Unread(what) => Err(Missing::Unread(what)),
         Precondition::Pods(feature) => {
             let used = &pods.ok_or(Missing::Pods)?.features;
@@ -144,6 +147,22 @@ fn met(precondition: Precondition, pods: Option<&PoolWorkloads>) -> Result<bool,
             }
         }
     }
+}
+
+/// What a precondition is met by, to be added to a sentence.
+fn used(precondition: Precondition, pods: &PoolWorkloads) -> Option<String> {
+    Some(match precondition {
+        Precondition::Pods(feature) => {
+            let workloads = pods.features.get(&feature)?.iter().map(ToString::to_string);
+            format!(", with {} in {}", feature.text(), some_of(workloads))
+        }
+        Precondition::Services(feature) => {
+            let services = pods.services.as_ref()?.get(&feature)?;
+            let are = agree(services.len(), "Service", "Services");
+            format!(", with {feature} in {are} {}", some_of(services))
+        }
+        Precondition::Always | Precondition::Unread(_) => return None,
+    })
 }
 
 /// An issue of some nodes.
@@ -221,14 +240,8 @@ impl FoundIssue<'_> {
 
     /// The same with what the pods of the pool use, and what to do.
     pub fn message(&self, pods: Option<&PoolWorkloads>) -> String {
-        let mut text = self.problem();
-        if let (Precondition::Pods(feature), Some(pods)) = (self.issue.precondition, pods)
-            && let Some(workloads) = pods.features.get(&feature)
-        {
-            let workloads = some_of(workloads.iter().map(ToString::to_string));
-            text = format!("{text}, with {} in {workloads}", feature.text());
-        }
-        format!("{text}. {}", self.remedy())
+        let used = pods.and_then(|pods| used(self.issue.precondition, pods)).unwrap_or_default();
+        format!("{}{used}. {}", self.problem(), self.remedy())
     }
 
     /// What to do on these nodes.

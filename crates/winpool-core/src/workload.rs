@@ -10,6 +10,7 @@ mod issue;
 pub mod placement;
 mod pod;
 pub mod scheduling_state;
+mod service;
 mod template;
 
 pub use crate::kubernetes::WorkloadName;
@@ -20,4 +21,5 @@ pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, Wo
 pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
 pub use pod::{Controller, Pod, PodController, Shared};
 pub use scheduling_state::SchedulingState;
+pub use service::Service;
 pub use template::{Container, Requirement, Scheduling, System, Template, system_of_class};

@@ -10,7 +10,9 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use winpool_core::{
     image::{ImagePlatform, ImagePlatforms, Lookup, RuntimeReport},
-    workload::{Controller, MemoryDefaults, Pod, PodController, PoolWorkloads, SchedulingState, Shared, WorkloadIndex},
+    workload::{
+        Controller, MemoryDefaults, Pod, PodController, PoolWorkloads, SchedulingState, Service, Shared, WorkloadIndex,
+    },
 };
 
 use crate::model::{CLASS, Model, NODE, POOL, node, pool};
@@ -32,6 +34,8 @@ pub struct Cluster {
     pub lookups: BTreeMap<String, Lookup>,
     /// The reports about sandboxes, by the pod's key and the event's name.
     pub sandboxes: BTreeMap<(String, String), RuntimeReport>,
+    /// Services, by `namespace/name`.
+    pub services: BTreeMap<String, Value>,
 }
 
 /// Pool `web` with two nodes of Windows Server 2022 and pool `batch` with one of Windows Server 2019, both reconciled.
@@ -117,6 +121,7 @@ impl Cluster {
             defaults: None,
             lookups: BTreeMap::new(),
             sandboxes: BTreeMap::new(),
+            services: BTreeMap::new(),
         }
     }
 
@@ -162,6 +167,12 @@ impl Cluster {
         self.pods.insert(format!("shop/{name}"), json!({"metadata": own, "spec": spec, "status": status}));
     }
 
+    /// A Service in the namespace `shop`.
+    pub fn service(&mut self, name: &str, spec: Value) {
+        let object = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec});
+        self.services.insert(format!("shop/{name}"), object);
+    }
+
     /// A pod without a controller on a node; its spec has these fields.
     pub fn pod_on(&mut self, name: &str, node: &str, fields: Value, status: Value) {
         let mut fields = fields;
@@ -197,6 +208,10 @@ impl Cluster {
         for ((pod, event), report) in &self.sandboxes {
             index.set_sandbox_report(pod, event, Some(report.clone()));
         }
+        for (key, object) in &self.services {
+            index.set_service("shop", key, Some(read_service(object)));
+        }
+        index.read_services();
         for (key, object) in &self.pods {
             index.set_pod(key, Some(read_pod(object)));
         }
@@ -246,6 +261,10 @@ pub fn images_to_look_up(index: &WorkloadIndex) -> Vec<String> {
 pub fn read_pod(object: &Value) -> Arc<Pod> {
     let pod: core::Pod = serde_json::from_value(object.clone()).unwrap();
     Arc::new(Pod::read(pod, &mut Shared::default()))
+}
+
+pub fn read_service(object: &Value) -> Arc<Service> {
+    Arc::new(serde_json::from_value::<core::Service>(object.clone()).unwrap().into())
 }
 
 pub fn read_controller(kind: &str, object: &Value) -> Arc<Controller> {

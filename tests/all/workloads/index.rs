@@ -6,15 +6,15 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use winpool_core::{
     image::{Lookup, RuntimeReport},
-    workload::{IssueKind, SchedulingState, WorkloadIndex},
+    workload::{IssueKind, PoolWorkloads, SchedulingState, WorkloadIndex},
 };
 
 use crate::{
     cases::cases,
     model::{CLASS, NODE, POOL},
     workloads::cluster::{
-        CONTAINERD, Cluster, container, found, images_to_look_up, read_controller, read_pod, running, spec, tolerated,
-        waiting,
+        CONTAINERD, Cluster, container, found, images_to_look_up, read_controller, read_pod, read_service, running,
+        spec, tolerated, waiting,
     },
 };
 
@@ -25,6 +25,7 @@ const CLASSES: [&str; 3] = ["windows-ltsc2022", "windows-ltsc2019", "mine"];
 const IMAGES: [&str; 4] = ["example.com/app:1", "example.com/app:ltsc2019", "example.com/other:ltsc2022", "::"];
 const KINDS: [&str; 4] = ["Deployment", "StatefulSet", "DaemonSet", "Job"];
 const EVENTS: [&str; 2] = ["first", "second"];
+const SERVICES: [&str; 2] = ["front", "back"];
 
 /// A change.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ enum Step {
     Pool(&'static str, Option<Value>),
     Class(&'static str, Option<Value>),
     Defaults(Option<(&'static str, &'static str)>),
+    /// A Service: the fields of its spec.
+    Service(&'static str, Option<Value>),
     Answer(&'static str, Lookup),
     Sandbox(&'static str, &'static str, bool),
     /// The operator reconciles until nothing changes.
@@ -107,6 +110,12 @@ fn any_step() -> impl Strategy<Value = Step> {
         json!({"kubernetes.io/os": "windows"}),
         json!({"kubernetes.io/os": "windows", "agentpool": "batch"}),
     ]);
+    let service = select(vec![
+        json!({"selector": {"app": "web"}, "internalTrafficPolicy": "Local"}),
+        json!({"selector": {"app": "web"}, "internalTrafficPolicy": "Local", "ipFamilyPolicy": "RequireDualStack"}),
+        json!({"selector": {"app": "agent"}, "ipFamilyPolicy": "RequireDualStack"}),
+        json!({"selector": {"app": "web"}}),
+    ]);
     let lookup = select(vec![
         found(&["windows/amd64 10.0.20348.1"]),
         found(&["windows/amd64 10.0.17763.1"]),
@@ -123,6 +132,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => (select(POOLS.to_vec()), prop::option::weighted(0.8, pool)).prop_map(|(name, pool)| Step::Pool(name, pool)),
         1 => (select(CLASSES.to_vec()), prop::option::weighted(0.6, class)).prop_map(|(name, class)| Step::Class(name, class)),
         1 => select(vec![None, Some(("1Gi", "1Gi")), Some(("1Gi", "2Gi"))]).prop_map(Step::Defaults),
+        2 => (select(SERVICES.to_vec()), prop::option::weighted(0.7, service)).prop_map(|(name, spec)| Step::Service(name, spec)),
         2 => (select(IMAGES.to_vec()), lookup).prop_map(|(image, lookup)| Step::Answer(image, lookup)),
         2 => (select(PODS.to_vec()), select(EVENTS.to_vec()), any::<bool>()).prop_map(|(pod, event, exists)| Step::Sandbox(pod, event, exists)),
         2 => Just(Step::Settle),
@@ -134,11 +144,18 @@ fn metadata(name: &str) -> Value {
     let owned = |kind: &str, owner: &str| json!([{"apiVersion": "v1", "kind": kind, "name": owner, "uid": "u", "controller": true}]);
     match name {
         "web-5d8-x" => {
-            json!({"labels": {"pod-template-hash": "5d8"}, "ownerReferences": owned("ReplicaSet", "web-5d8")})
+            json!({"labels": {"app": "web", "pod-template-hash": "5d8"}, "ownerReferences": owned("ReplicaSet", "web-5d8")})
         }
-        "agent-x" => json!({"ownerReferences": owned("DaemonSet", "agent")}),
-        _ => json!({}),
+        "agent-x" => json!({"labels": {"app": "agent"}, "ownerReferences": owned("DaemonSet", "agent")}),
+        _ => json!({"labels": {"app": "web"}}),
     }
+}
+
+/// An index of a cluster whose Services are read.
+fn index() -> WorkloadIndex {
+    let mut index = WorkloadIndex::default();
+    index.read_services();
+    index
 }
 
 /// Applies a step to the cluster and to the index, as the watches do.
@@ -167,6 +184,14 @@ fn apply(cluster: &mut Cluster, index: &mut WorkloadIndex, step: &Step) {
         Step::Defaults(defaults) => {
             cluster.defaults = *defaults;
             cluster.set_memory_defaults(index);
+        }
+        Step::Service(name, spec) => {
+            let key = format!("shop/{name}");
+            cluster.services.remove(&key);
+            if let Some(spec) = spec {
+                cluster.service(name, spec.clone());
+            }
+            index.set_service("shop", &key, cluster.services.get(&key).map(read_service));
         }
         Step::Answer(image, lookup) => {
             cluster.lookups.insert((*image).to_owned(), lookup.clone());
@@ -235,7 +260,7 @@ fn change_state(cluster: &mut Cluster, step: &Step) {
 
 #[test]
 fn a_node_label_is_relevant_while_a_workload_selects_by_it() {
-    let (mut cluster, mut index) = (Cluster::new(), WorkloadIndex::default());
+    let (mut cluster, mut index) = (Cluster::new(), index());
     cluster.node("web-1", 20348, CONTAINERD);
     cluster.pool("web", json!({"windowsVersion": "ltsc2022"}));
     change_state(&mut cluster, &Step::Settle);
@@ -264,7 +289,7 @@ fn a_node_label_is_relevant_while_a_workload_selects_by_it() {
 #[test]
 fn a_label_that_no_workload_selects_by_does_not_decide_which_host_an_issue_names() {
     for labelled in ["web-1", "web-2"] {
-        let (mut cluster, mut index) = (Cluster::new(), WorkloadIndex::default());
+        let (mut cluster, mut index) = (Cluster::new(), index());
         let pod = spec(json!({"nodeSelector": {"kubernetes.io/os": "windows"}}));
         for step in [
             Step::Node("web-1", Some((20348, CONTAINERD, json!([])))),
@@ -282,12 +307,54 @@ fn a_label_that_no_workload_selects_by_does_not_decide_which_host_an_issue_names
     }
 }
 
+#[test]
+fn a_summary_has_the_services_of_the_pods_of_the_pool_once_services_are_read() {
+    let (mut cluster, mut index) = (Cluster::new(), WorkloadIndex::default());
+    let on = |node: &str| {
+        let mut spec = spec(json!({"nodeSelector": {"kubernetes.io/os": "windows"}, "tolerations": tolerated()}));
+        spec["nodeName"] = json!(node);
+        Some((spec, running()))
+    };
+    let service = |app: &str| Some(json!({"selector": {"app": app}, "internalTrafficPolicy": "Local"}));
+    for step in [
+        Step::Node("web-1", Some((20348, CONTAINERD, json!([])))),
+        Step::Node("batch-1", Some((17763, CONTAINERD, json!([])))),
+        Step::Pool("web", Some(json!({"windowsVersion": "ltsc2022"}))),
+        Step::Pool("batch", Some(json!({"windowsVersion": "ltsc2019"}))),
+        Step::Service("front", service("web")),
+        Step::Service("back", service("agent")),
+        Step::Pod("app-1", on("web-1")),
+        Step::Pod("agent-x", on("batch-1")),
+    ] {
+        apply(&mut cluster, &mut index, &step);
+    }
+    let services = |index: &WorkloadIndex, pool: &str| {
+        let services = index.summary(pool).services?;
+        Some(services.into_values().flatten().map(|name| name.to_string()).collect::<Vec<_>>())
+    };
+    let none = Some(Vec::new());
+    assert_eq!((services(&index, "web"), services(&index, "other")), (None, none.clone()), "they are not read");
+    index.take_changed();
+    index.read_services();
+    assert_eq!(index.take_changed().into_iter().collect::<Vec<_>>(), ["batch", "web"]);
+    let found = |name: &str| Some(vec![name.to_owned()]);
+    assert_eq!((services(&index, "web"), services(&index, "batch")), (found("shop/front"), found("shop/back")));
+
+    apply(&mut cluster, &mut index, &Step::Service("back", service("web")));
+    let both = Some(vec!["shop/back".to_owned(), "shop/front".to_owned()]);
+    assert_eq!((services(&index, "web"), services(&index, "batch")), (both, none.clone()));
+    for gone in ["front", "back"] {
+        apply(&mut cluster, &mut index, &Step::Service(gone, None));
+    }
+    assert_eq!(services(&index, "web"), none);
+}
+
 proptest! {
     #![proptest_config(cases(96))]
 
     #[test]
     fn an_updated_index_equals_a_fresh_one(steps in prop::collection::vec(any_step(), 1..40)) {
-        let (mut cluster, mut index) = (Cluster::new(), WorkloadIndex::default());
+        let (mut cluster, mut index) = (Cluster::new(), index());
         for step in &steps {
             let before = POOLS.map(|pool| index.summary(pool));
             apply(&mut cluster, &mut index, step);
@@ -305,7 +372,7 @@ proptest! {
 
     #[test]
     fn an_index_of_deleted_objects_is_empty(steps in prop::collection::vec(any_step(), 1..30), state_first in any::<bool>()) {
-        let (mut cluster, mut index) = (Cluster::new(), WorkloadIndex::default());
+        let (mut cluster, mut index) = (Cluster::new(), index());
         for step in &steps {
             apply(&mut cluster, &mut index, step);
         }
@@ -324,7 +391,7 @@ proptest! {
             }
         }
         for pool in POOLS {
-            prop_assert_eq!(index.summary(pool), Default::default(), "pool {}", pool);
+            prop_assert_eq!(index.summary(pool), PoolWorkloads::EMPTY, "pool {}", pool);
         }
         prop_assert!(index.is_empty() && index.image_requests().next().is_none());
     }

@@ -219,12 +219,22 @@ pub enum ServiceFeature {
 }
 
 impl ServiceFeature {
+    /// Every feature.
+    pub const ALL: [Self; 2] = [Self::InternalTrafficLocal, Self::DualStack];
+
     /// The field of the Service and its value.
     pub const fn field(self) -> (&'static str, &'static str) {
         match self {
             Self::InternalTrafficLocal => ("internalTrafficPolicy", "Local"),
             Self::DualStack => ("ipFamilyPolicy", "RequireDualStack"),
         }
+    }
+}
+
+impl fmt::Display for ServiceFeature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (field, value) = self.field();
+        write!(f, "`{field}: {value}`")
     }
 }
 
@@ -235,7 +245,7 @@ pub enum Precondition {
     Always,
     /// Pods of the pool use this.
     Pods(PodFeature),
-    /// Services of the pods use this. The operator does not read Services.
+    /// Services of the pods of the pool use this.
     Services(ServiceFeature),
     /// Something that winpool does not read, as in `depends on …`.
     Unread(&'static str),
@@ -246,10 +256,7 @@ impl fmt::Display for Precondition {
         match self {
             Self::Always => f.write_str("always"),
             Self::Pods(feature) => write!(f, "pods with {}", feature.text()),
-            Self::Services(feature) => {
-                let (field, value) = feature.field();
-                write!(f, "a Service with `{field}: {value}`")
-            }
+            Self::Services(feature) => write!(f, "a Service with {feature}"),
             Self::Unread(what) => f.write_str(what),
         }
     }

@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use winpool_api::facts::{containerd::RELEASE_LINES, known_issues::known_issue};
+use winpool_api::facts::{
+    containerd::RELEASE_LINES,
+    known_issues::{ServiceFeature, known_issue},
+};
 
 use super::*;
 use crate::{
@@ -33,6 +36,15 @@ fn with(features: &[PodFeature]) -> PoolWorkloads {
     }
 }
 
+/// Pods with kube-proxy 1.33.0, and Services with these features; `None` if Services are not read.
+fn with_services(features: Option<&[ServiceFeature]>) -> PoolWorkloads {
+    let services = |feature: &ServiceFeature| (*feature, BTreeSet::from(["shop/web".into()]));
+    PoolWorkloads {
+        services: features.map(|features| features.iter().map(services).collect()),
+        ..with_component("sigwindowstools/kube-proxy:v1.33.0-flannel-hostprocess")
+    }
+}
+
 fn with_component(image: &str) -> PoolWorkloads {
     PoolWorkloads { components: BTreeSet::from([NodeComponent::of_image(image).unwrap()]), ..PoolWorkloads::default() }
 }
@@ -51,7 +63,10 @@ fn answer(id: &str, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> String 
 fn an_issue_needs_an_affected_version_and_its_precondition_and_names_the_input_that_is_missing() {
     let (none, exec) = (with(&[]), with(&[PodFeature::ExecProbe]));
     let (claims, in_tree) = (with(&[PodFeature::VolumeClaim]), with(&[PodFeature::InTreeVolume]));
-    let proxy = with_component("sigwindowstools/kube-proxy:v1.33.0-flannel-hostprocess");
+    let proxy = with_services(None);
+    let [unused, local, dual] = [&[][..], &[ServiceFeature::InternalTrafficLocal], &[ServiceFeature::DualStack]]
+        .map(|used| with_services(Some(used)));
+    let services = PoolWorkloads { components: BTreeSet::new(), ..unused.clone() };
     let kubelet = |version| node("win-1", version, CONTAINERD, KERNEL);
     let runtime = |version| node("win-1", KUBELET, version, KERNEL);
     let kernel = |version| node("win-1", KUBELET, CONTAINERD, version);
@@ -82,6 +97,14 @@ fn an_issue_needs_an_affected_version_and_its_precondition_and_names_the_input_t
             "no pod of the pool has an image of kube-proxy with a version",
         ),
         ("kubernetes-134031", kubelet(KUBELET), Some(&proxy), "Services are not read"),
+        ("kubernetes-134031", kubelet(KUBELET), None, "no pod of the pool has an image of kube-proxy with a version"),
+        ("kubernetes-134031", kubelet(KUBELET), Some(&local), "[1, 33, 0] -> Some([1, 33, 6])"),
+        ("kubernetes-134031", kubelet(KUBELET), Some(&dual), "unaffected"),
+        ("kubernetes-134031", kubelet(KUBELET), Some(&unused), "unaffected"),
+        ("kubernetes-134031", kubelet(KUBELET), Some(&services), "unaffected"),
+        ("kubernetes-136241", kubelet(KUBELET), Some(&proxy), "Services are not read"),
+        ("kubernetes-136241", kubelet(KUBELET), Some(&dual), "[1, 33, 0] -> Some([1, 33, 8])"),
+        ("kubernetes-136241", kubelet(KUBELET), Some(&local), "unaffected"),
     ];
     for (id, node, pods, expected) in table {
         assert_eq!(answer(id, &node, pods), expected, "{id}");
@@ -133,6 +156,14 @@ fn a_message_has_the_nodes_the_versions_what_the_pods_use_and_the_remedy() {
         "hcsshim-1574 (medium): each exec probe leaks memory of its containerd-shim-runhcs-v1.exe. 1 node runs hcsshim \
          0.9.5, with exec probes in Deployment shop/web. Upgrade containerd to 1.6.13 or later, or use `httpGet` or \
          `tcpSocket` probes"
+    );
+    let local = with_services(Some(&[ServiceFeature::InternalTrafficLocal]));
+    let deleted = check(&one, Some(&local)).into_iter().find(|one| one.issue.id == "kubernetes-134031").unwrap();
+    assert_eq!(
+        deleted.message(Some(&local)),
+        "kubernetes-134031 (medium): the load balancers of Services with `internalTrafficPolicy: Local` are deleted at times. \
+         1 node runs kube-proxy v1.33.0, with `internalTrafficPolicy: Local` in Service shop/web. Upgrade kube-proxy to \
+         v1.33.6 or later, or use `internalTrafficPolicy: Cluster`"
     );
     let leak = known_issue("containerd-12781").unwrap();
     assert!(remedy(leak, [None]).starts_with("No released version is known to fix it. Use `httpGet`"));

@@ -7,12 +7,12 @@ use std::{
 };
 
 use winpool_api::{
-    facts::known_issues::{ComponentVersion, NodeComponent, PodFeature},
+    facts::known_issues::{ComponentVersion, NodeComponent, PodFeature, ServiceFeature},
     names::label::HOSTNAME,
 };
 
 use super::{
-    Controller, IssueKind, MemoryDefaults, Pod, Template, WorkloadIssue, WorkloadName,
+    Controller, IssueKind, MemoryDefaults, Pod, Service, Template, WorkloadIssue, WorkloadName,
     check::{ImageStatus, Lookups, PodAssessment, PoolIssue, check_pod, check_template},
     scheduling_state::SchedulingState,
 };
@@ -33,6 +33,10 @@ pub struct WorkloadIndex {
     defaults: HashMap<String, BTreeMap<String, Arc<MemoryDefaults>>>,
     /// The reports of container runtimes about the sandboxes of pods, by the key of the pod and the name of the event.
     sandboxes: HashMap<String, BTreeMap<String, RuntimeReport>>,
+    /// The Services of each namespace that known issues depend on, by key.
+    services: HashMap<String, BTreeMap<String, Arc<Service>>>,
+    /// Whether Services are read.
+    services_are_read: bool,
     /// The results of registry lookups, by image.
     lookups: Lookups,
     /// The pods on each Windows node.
@@ -108,6 +112,7 @@ struct PoolTotals {
     classes: BTreeMap<String, u32>,
     features: BTreeMap<(PodFeature, Arc<WorkloadName>), u32>,
     components: BTreeMap<(NodeComponent, ComponentVersion), u32>,
+    services: BTreeMap<(ServiceFeature, Arc<str>), u32>,
     /// The exact sum of the memory limits by node. It must not saturate, because the limit of a removed pod is
     /// subtracted, and no number of pods overflows it.
     memory: HashMap<String, i128>,
@@ -146,6 +151,8 @@ pub struct PoolWorkloads {
     pub features: BTreeMap<PodFeature, BTreeSet<Arc<WorkloadName>>>,
     /// The components of nodes that run as pods, with their versions.
     pub components: BTreeSet<(NodeComponent, ComponentVersion)>,
+    /// The Services of the pods with each feature that known issues depend on; `None` if Services are not read.
+    pub services: Option<BTreeMap<ServiceFeature, BTreeSet<Arc<str>>>>,
 }
 
 /// The workloads with an issue of one kind.
@@ -157,19 +164,25 @@ pub struct AffectedWorkloads {
     pub first: Vec<(Arc<WorkloadName>, WorkloadIssue)>,
 }
 
+impl PoolWorkloads {
+    /// That of a pool without pods, which have no Services.
+    pub const EMPTY: Self = Self {
+        pods: 0,
+        cannot_run: 0,
+        suspected: 0,
+        unknown: 0,
+        classes: BTreeMap::new(),
+        issues: BTreeMap::new(),
+        features: BTreeMap::new(),
+        components: BTreeSet::new(),
+        services: Some(BTreeMap::new()),
+    };
+}
+
 impl Workloads {
     /// The summary of the workloads of a pool; `None` if they are not read. A pool without pods has an empty one.
     pub fn of(&self, pool: &str) -> Option<&PoolWorkloads> {
-        static EMPTY: PoolWorkloads = PoolWorkloads {
-            pods: 0,
-            cannot_run: 0,
-            suspected: 0,
-            unknown: 0,
-            classes: BTreeMap::new(),
-            issues: BTreeMap::new(),
-            features: BTreeMap::new(),
-            components: BTreeSet::new(),
-        };
+        static EMPTY: PoolWorkloads = PoolWorkloads::EMPTY;
         match self {
             Self::Known(pools) => Some(pools.get(pool).map_or(&EMPTY, AsRef::as_ref)),
             Self::Off | Self::Waiting => None,
@@ -203,6 +216,33 @@ impl WorkloadIndex {
     pub fn set_memory_defaults(&mut self, namespace: &str, key: &str, defaults: Option<Arc<MemoryDefaults>>) {
         set_nested(&mut self.defaults, namespace, key, defaults);
         self.recheck_controllers(|controller| controller.workload.namespace == namespace);
+    }
+
+    /// Services are read: the first list of them is complete.
+    pub fn read_services(&mut self) {
+        if !self.services_are_read {
+            self.services_are_read = true;
+            self.changed.extend(self.totals.keys().cloned());
+        }
+    }
+
+    /// Adds, replaces or removes a Service, and counts the pods that it selects again.
+    pub fn set_service(&mut self, namespace: &str, key: &str, service: Option<Arc<Service>>) {
+        let now = service.filter(|service| !service.features.is_empty());
+        let before = self.services.get(namespace).and_then(|services| services.get(key)).cloned();
+        if before == now {
+            return;
+        }
+        let both = [before.as_ref(), now.as_ref()];
+        let is_selected = |pod: &Pod| both.into_iter().flatten().any(|service| service.selects(pod));
+        let pods: Vec<_> = self.pods.values().map(|one| &one.pod).filter(|pod| is_selected(pod)).cloned().collect();
+        for pod in &pods {
+            self.remove_pod(&pod.key);
+        }
+        set_nested(&mut self.services, namespace, key, now);
+        for pod in pods {
+            self.set_pod(&pod.key.clone(), Some(pod));
+        }
     }
 
     /// Adds, replaces or removes an event about the sandbox of a pod, and checks the pod.
@@ -329,7 +369,7 @@ impl WorkloadIndex {
     }
 
     pub fn summary(&self, pool: &str) -> PoolWorkloads {
-        let Some(totals) = self.totals.get(pool) else { return PoolWorkloads::default() };
+        let Some(totals) = self.totals.get(pool) else { return PoolWorkloads::EMPTY };
         let count = |status| totals.images.get(&status).copied().unwrap_or_default();
         let mut issues: BTreeMap<IssueKind, AffectedWorkloads> = BTreeMap::new();
         for ((kind, workload), of_workload) in &totals.issues {
@@ -350,8 +390,9 @@ impl WorkloadIndex {
             unknown: count(ImageStatus::Unknown),
             classes: totals.classes.clone(),
             issues,
-            features: with_feature(totals),
+            features: by_feature(totals.features.keys()),
             components: totals.components.keys().copied().collect(),
+            services: (self.services_are_read || totals.pods == 0).then(|| by_feature(totals.services.keys())),
         }
     }
 
@@ -464,6 +505,12 @@ impl WorkloadIndex {
         for component in &pod.template.components {
             count(&mut totals.components, *component, add);
         }
+        let of_namespace = self.services.get(&pod.workload.namespace).into_iter().flat_map(BTreeMap::values);
+        for service in of_namespace.filter(|service| service.selects(pod)) {
+            for feature in &service.features {
+                count(&mut totals.services, (*feature, service.key.clone()), add);
+            }
+        }
         if let Some(node) = &pod.node {
             let memory = totals.memory.entry(node.clone()).or_default();
             let limit = i128::from(assessment.memory_limit);
@@ -492,13 +539,15 @@ impl WorkloadIndex {
     }
 }
 
-/// At most [`MAX_NAMED`] workloads with each feature.
-fn with_feature(totals: &PoolTotals) -> BTreeMap<PodFeature, BTreeSet<Arc<WorkloadName>>> {
+/// At most [`MAX_NAMED`] objects with each feature.
+fn by_feature<'t, F: Copy + Ord + 't, N: Clone + Ord + 't>(
+    counted: impl IntoIterator<Item = &'t (F, N)>,
+) -> BTreeMap<F, BTreeSet<N>> {
     let mut by_feature: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for (feature, workload) in totals.features.keys() {
-        let workloads = by_feature.entry(*feature).or_default();
-        if workloads.len() < MAX_NAMED {
-            workloads.insert(workload.clone());
+    for (feature, object) in counted {
+        let objects = by_feature.entry(*feature).or_default();
+        if objects.len() < MAX_NAMED {
+            objects.insert(object.clone());
         }
     }
     by_feature

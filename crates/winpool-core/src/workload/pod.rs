@@ -1,7 +1,8 @@
 //! Pods and the controllers that create them, reduced to the checked fields.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
+    hash::Hash,
     sync::Arc,
 };
 
@@ -31,6 +32,8 @@ pub struct Pod {
     pub key: Arc<str>,
     pub uid: String,
     pub workload: Arc<WorkloadName>,
+    /// Its labels, by which Services select it.
+    pub labels: Arc<BTreeMap<String, String>>,
     /// Its node, or the node that the DaemonSet controller created it for.
     pub node: Option<String>,
     /// Whether it succeeded or failed.
@@ -55,38 +58,42 @@ pub struct Controller {
     pub template: Arc<Template>,
 }
 
-/// Templates and names that several pods have in common, each stored once.
+/// What several pods have in common, each value stored once.
 #[derive(Debug, Default)]
 pub struct Shared {
-    templates: HashSet<Arc<Template>>,
-    workloads: HashSet<Arc<WorkloadName>>,
-    /// The number of templates at which unused ones are removed.
+    templates: Interned<Template>,
+    workloads: Interned<WorkloadName>,
+    labels: Interned<BTreeMap<String, String>>,
+}
+
+/// Values that are stored once.
+#[derive(Debug)]
+struct Interned<T> {
+    values: HashSet<Arc<T>>,
+    /// The number of values at which unused ones are removed.
     sweep_at: usize,
 }
 
-impl Shared {
-    fn template(&mut self, template: Template) -> Arc<Template> {
-        if self.templates.len() >= self.sweep_at {
-            self.templates.retain(|template| Arc::strong_count(template) > 1);
-            self.workloads.retain(|workload| Arc::strong_count(workload) > 1);
-            self.sweep_at = 1024.max(self.templates.len() * 2);
-        }
-        shared(&mut self.templates, template)
-    }
-
-    fn workload(&mut self, workload: WorkloadName) -> Arc<WorkloadName> {
-        shared(&mut self.workloads, workload)
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Self { values: HashSet::new(), sweep_at: 1024 }
     }
 }
 
-/// The equal value in the set. If there is none, the value is inserted.
-fn shared<T: std::hash::Hash + Eq>(values: &mut HashSet<Arc<T>>, value: T) -> Arc<T> {
-    if let Some(equal) = values.get(&value) {
-        return equal.clone();
+impl<T: Hash + Eq> Interned<T> {
+    /// The equal value. If there is none, the value is inserted.
+    fn get(&mut self, value: T) -> Arc<T> {
+        if let Some(equal) = self.values.get(&value) {
+            return equal.clone();
+        }
+        if self.values.len() >= self.sweep_at {
+            self.values.retain(|value| Arc::strong_count(value) > 1);
+            self.sweep_at = 1024.max(self.values.len() * 2);
+        }
+        let value = Arc::new(value);
+        self.values.insert(value.clone());
+        value
     }
-    let value = Arc::new(value);
-    values.insert(value.clone());
-    value
 }
 
 named!(Pod: key);
@@ -104,11 +111,12 @@ impl Pod {
         Self {
             key: object_key(&pod.metadata).into(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
-            workload: shared.workload(workload(&pod.metadata)),
+            workload: shared.workloads.get(workload(&pod.metadata)),
+            labels: shared.labels.get(pod.metadata.labels.unwrap_or_default()),
             node,
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             is_static: pod.metadata.annotations.iter().flatten().any(|(key, _)| key == MIRROR_POD),
-            template: shared.template(template),
+            template: shared.templates.get(template),
             reports,
         }
     }
@@ -192,9 +200,9 @@ impl Controller {
         Self {
             key: object_key(&metadata),
             uid: metadata.uid.unwrap_or_default(),
-            workload: shared.workload(workload),
+            workload: shared.workloads.get(workload),
             active: active && spec.is_some(),
-            template: shared.template(Template::from(&spec.unwrap_or_default())),
+            template: shared.templates.get(Template::from(&spec.unwrap_or_default())),
         }
     }
 }
@@ -366,6 +374,15 @@ mod tests {
         assert!(Arc::ptr_eq(&one.template, &two.template));
         assert_eq!((one.node.as_deref(), two.node.as_deref()), (Some("win-1"), Some("win-2")));
         assert_eq!(one.template.affinity, Vec::<Vec<super::super::Requirement>>::new());
+    }
+
+    #[test]
+    fn values_that_no_pod_uses_are_removed() {
+        let mut names = Interned::default();
+        let used: Vec<_> = (0..10).map(|number| names.get(number)).collect();
+        (10..100_000).for_each(|number| drop(names.get(number)));
+        assert!(names.values.len() <= 1024, "{}", names.values.len());
+        assert!(used.iter().all(|number| Arc::ptr_eq(number, &names.get(**number))));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{COUNTED, of_template, pod, until_warned};
 
 /// The resources that are read only to assess workloads.
-const OF_WORKLOADS: [&str; 5] = ["pods", "deployments", "statefulsets", "daemonsets", "jobs"];
+const OF_WORKLOADS: [&str; 6] = ["pods", "deployments", "statefulsets", "daemonsets", "jobs", "services"];
 
 fn of_workloads(cluster: &Cluster) -> Vec<Request> {
     let requests = cluster.requests().unwrap();
