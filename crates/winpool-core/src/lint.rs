@@ -14,6 +14,7 @@ mod known_issue;
 mod kubelet_configuration;
 mod lenient_spec;
 mod linted_nodes;
+mod machines;
 mod node_labels;
 mod os_label;
 mod placement;
@@ -45,6 +46,7 @@ pub use code::{Code, Severity, UnknownCode};
 use context::PodPlacement;
 pub use context::{LintContext, LookupFn};
 pub use linted_nodes::LintedNodes;
+pub use machines::{LintedMachines, UnjudgedMachines};
 pub use volume::check as persistent_volume;
 use workload::PodSpec;
 pub use workload::Workload;
@@ -227,6 +229,7 @@ pub fn kubelet_configuration(object: &Value, context: &LintContext<'_>) -> Vec<F
 pub fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let mut findings = kubelet_configuration::in_files(object, context.target().minor);
     findings.extend(machine_labels(object, context));
+    findings.extend(context.machines.findings(object));
     findings
 }
 

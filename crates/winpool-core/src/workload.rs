@@ -21,5 +21,5 @@ pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, Wo
 pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
 pub use pod::{Controller, Pod, PodController, Shared};
 pub use scheduling_state::SchedulingState;
-pub use service::Service;
+pub use service::{Service, service_features};
 pub use template::{Container, Requirement, Scheduling, System, Template, system_of_class};

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::node::v1::RuntimeClass;
 use winpool_api::{
-    facts::{Minor, cluster_api::CORE_GROUP},
+    facts::cluster_api::CORE_GROUP,
     names::{GROUP, annotation::LINT_IGNORE},
 };
 use winpool_core::{
     Objects,
     foreign_text::escaped_lines,
-    lint::{self, Code, LintContext, LintedNodes, LookupFn, Severity, TargetCluster, Workload},
+    lint::{
+        self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, UnjudgedMachines,
+        Workload,
+    },
     manifests::{Ignored, LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
     pool::{Members, RuntimeClassView, configs::ExpectedNode},
     text::{agree, counted, some_of},
@@ -48,6 +51,8 @@ pub struct LintReport {
     pub failed_lookups: BTreeMap<String, String>,
     /// The number of workloads with known issues that depend on versions that the manifests do not have.
     pub undetermined: usize,
+    /// The machines for Windows whose version is not compared.
+    pub unjudged_machines: Vec<UnjudgedMachines>,
 }
 
 impl LintReport {
@@ -102,7 +107,12 @@ impl LintReport {
                  nodes -o yaml"
             )
         });
-        empty.chain(ignored).chain(kinds).chain(undetermined).chain(lookups).chain(gone).collect()
+        let machines = (!self.unjudged_machines.is_empty()).then(|| {
+            let names: Vec<_> = self.unjudged_machines.iter().map(ToString::to_string).collect();
+            let count = counted(names.len(), "group");
+            format!("known issues and version skew of {count} of machines not checked: {}", names.join(", "))
+        });
+        empty.chain(ignored).chain(kinds).chain(undetermined).chain(machines).chain(lookups).chain(gone).collect()
     }
 }
 
@@ -130,10 +140,15 @@ pub(super) fn check_with(
     let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
     let has_csi_proxy = objects.iter().any(|manifest| CSI_PROXY.iter().any(|name| manifest.object.contains(name)));
     let selected_keys = own.selected_keys();
-    let (state, nodes, own_problems) = scheduling_state(&objects, own, target.minor);
+    let (state, nodes, machines, own_problems) = scheduling_state(&objects, own, target);
+    let skipped = skipped.into_iter().collect();
+    let unjudged_machines = machines.unjudged().to_vec();
+    let report = LintReport { ignored, files, empty, skipped, unjudged_machines, ..LintReport::default() };
     let mut checker = Checker {
-        context: LintContext::new(target, &state, lookups).with(selected_keys, has_csi_proxy).with_nodes(nodes),
-        report: LintReport { ignored, files, empty, skipped: skipped.into_iter().collect(), ..LintReport::default() },
+        context: LintContext::new(target, &state, lookups)
+            .with(selected_keys, has_csi_proxy)
+            .with_nodes(nodes, machines),
+        report,
         findings: Vec::new(),
         suppressions: Suppressions::default(),
     };
@@ -258,16 +273,16 @@ impl OwnResources {
     }
 }
 
-/// The pools and RuntimeClasses among manifests with the RuntimeClasses that the operator creates, the nodes among manifests, and
-/// the problems of winpool resources that `render` reports.
+/// The pools and RuntimeClasses among manifests with the RuntimeClasses that the operator creates, the nodes and machines among
+/// manifests, and the problems of winpool resources that `render` reports.
 fn scheduling_state(
     objects: &[Manifest],
     own: OwnResources,
-    minor: Minor,
-) -> (SchedulingState, LintedNodes, Vec<LocatedProblem>) {
+    target: TargetCluster,
+) -> (SchedulingState, LintedNodes, LintedMachines, Vec<LocatedProblem>) {
     let OwnResources { resources, mut problems } = own;
     let mut snapshot = render::snapshot(&resources, Objects::default(), "");
-    let expected_nodes = [ExpectedNode { kubelet: minor, containerd: None }];
+    let expected_nodes = [ExpectedNode { kubelet: target.minor, containerd: None }];
     let rendered = render::render(&snapshot, &expected_nodes, &resources).unwrap_or_else(|found| {
         problems.extend(found);
         Rendered::default()
@@ -280,5 +295,9 @@ fn scheduling_state(
     }
     // A node without its versions is not checked.
     let nodes = LintedNodes::new(&snapshot, &nodes_among(objects, &mut Vec::new()));
-    (SchedulingState::of(&snapshot), nodes, problems)
+    let of_cluster_api =
+        objects.iter().map(|manifest| &manifest.object).filter(|object| is_of_cluster_api(object.group()));
+    let of_cluster_api: Vec<_> = of_cluster_api.map(Object::value).collect();
+    let machines = LintedMachines::new(&snapshot, &of_cluster_api, (!target.is_default).then_some(target.minor));
+    (SchedulingState::of(&snapshot), nodes, machines, problems)
 }

@@ -137,6 +137,117 @@ fn without_nodes_an_issue_of_the_kubelet_is_found_only_if_every_release_of_the_g
     }
 }
 
+/// A MachineDeployment whose machines have this label of Cluster API, with a template of Azure for this operating system.
+fn machines(name: &str, label: &str, version: &str, system: &str) -> String {
+    format!(
+        "---\napiVersion: cluster.x-k8s.io/v1beta1\nkind: MachineDeployment\nmetadata: {{name: {name}, namespace: capi}}\nspec:\n  \
+         clusterName: shop\n  replicas: ${{COUNT}}\n  template:\n    metadata: {{labels: {{node.cluster.x-k8s.io/pool: \
+         {label}}}}}\n    spec:\n      version: {version}\n      infrastructureRef: {{kind: AzureMachineTemplate, name: \
+         {name}}}\n---\napiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: AzureMachineTemplate\nmetadata: {{name: {name}, \
+         namespace: capi}}\nspec: {{template: {{spec: {{osDisk: {{osType: {system}}}}}}}}}\n"
+    )
+}
+
+/// Pool `web` with the nodes of machines with this label.
+fn pool_of_machines() -> String {
+    pool("web", "").replace("agentpool:", "node.cluster.x-k8s.io/pool:")
+}
+
+#[test]
+fn the_version_of_machines_that_a_pool_selects_decides_which_issues_their_kubelets_have() {
+    let web = deployment("web", SUB_PATHS, DATA).replace("agentpool:", "node.cluster.x-k8s.io/pool:");
+    let linux = machines("md-0", "linux", "v1.36.2", "Linux");
+    let (issue, of_pods) =
+        ("MachineDeployment capi/win version kubernetes-140066", "Deployment shop/web subPath kubernetes-112630");
+    let table: [(&str, String, &[&str], &[&str], bool); 7] = [
+        ("affected", machines("win", "web", "v1.36.2", "Windows") + &web, &[], &[of_pods, issue], false),
+        ("fixed", machines("win", "web", "v1.37.0", "Windows") + &web, &[], &[], false),
+        (
+            "the version is more precise",
+            machines("win", "web", "v1.37.0", "Windows") + &web,
+            &["--kubernetes", "1.37"],
+            &[],
+            false,
+        ),
+        ("no pool selects them", machines("win", "batch", "v1.36.2", "Windows"), &[], &[], false),
+        ("Linux", linux.clone(), &[], &[], false),
+        ("a placeholder", machines("win", "web", "${KUBERNETES_VERSION}", "Windows") + &web, &[], &[], true),
+        (
+            "a Node",
+            node("win-1", "x", "v1.36.3", CONTAINERD).replace("agentpool: x", "node.cluster.x-k8s.io/pool: web")
+                + &machines("win", "web", "v1.37.0", "Windows")
+                + &web,
+            &[],
+            &[of_pods],
+            false,
+        ),
+    ];
+    for (name, text, args, expected, noted) in table {
+        let (mut issues, versions_are_unknown) = found(&(pool_of_machines() + &text), args);
+        issues.sort();
+        assert_eq!(issues, expected, "{name}");
+        assert_eq!(versions_are_unknown, noted, "{name}");
+    }
+    let acknowledged =
+        pool("web", "kubernetes-140066,kubernetes-112630").replace("agentpool:", "node.cluster.x-k8s.io/pool:");
+    assert_eq!(found(&(acknowledged + &machines("win", "web", "v1.36.2", "Windows") + &web), &[]).0, [""; 0]);
+}
+
+#[test]
+fn machines_for_windows_whose_version_is_not_compared_are_counted_and_named() {
+    let note = |text: &str| {
+        let run = winpool(Path::new("."), &["-f", "-"], text);
+        run.stderr.lines().find(|line| line.contains("groups of machines")).unwrap_or_default().to_owned()
+    };
+    let two =
+        machines("win", "web", "${KUBERNETES_VERSION}", "Windows") + &machines("win-2", "web", "v1.36.2", "Windows");
+    let all = two + &machines("md-0", "linux", "${KUBERNETES_VERSION}", "Linux");
+    let begin = "known issues and version skew of 2 groups of machines not checked: ";
+    let placeholder = "\"${KUBERNETES_VERSION}\" of MachineDeployment capi/win is no version";
+    let printed = note(&all);
+    let expected = format!("{begin}{placeholder}, no pool in the manifests selects MachineDeployment capi/win-2");
+    assert!(printed.ends_with(&expected), "{printed}");
+    assert_eq!(note(&(pool_of_machines() + &machines("md-0", "linux", "${KUBERNETES_VERSION}", "Linux"))), "");
+}
+
+#[test]
+fn the_skew_of_machines_is_compared_with_their_control_plane_or_the_given_minor() {
+    let control_plane = "---\napiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\nmetadata: {name: shop, namespace: capi}\nspec: \
+                         {controlPlaneRef: {kind: KubeadmControlPlane, name: shop}}\n---\napiVersion: \
+                         controlplane.cluster.x-k8s.io/v1beta1\nkind: KubeadmControlPlane\nmetadata: {name: shop, namespace: \
+                         capi}\nspec: {version: v1.36.1}\n";
+    let of_machines = |version: &str| pool_of_machines() + &machines("win", "web", version, "Windows");
+    let table: [(String, &[&str], &str); 7] = [
+        (
+            of_machines("v1.37.0") + control_plane,
+            &[],
+            "kubelet v1.37.0 is newer than the API server: KubeadmControlPlane capi/shop has 1.36.",
+        ),
+        (
+            of_machines("v1.32.13") + control_plane,
+            &["--kubernetes", "1.32"],
+            "kubelet v1.32.13 is too old for the API server: KubeadmControlPlane capi/shop has 1.36.",
+        ),
+        (of_machines("v1.33.13") + control_plane, &[], ""),
+        (
+            of_machines("v1.37.0"),
+            &["--kubernetes", "1.36"],
+            "kubelet v1.37.0 is newer than the API server: --kubernetes has 1.36.",
+        ),
+        (of_machines("v1.37.0"), &["--kubernetes", "1.37"], ""),
+        (of_machines("v1.37.0"), &[], ""),
+        (of_machines("v1.37.0") + &control_plane.replace("v1.36.1", "${VERSION}"), &[], ""),
+    ];
+    for (text, args, expected) in table {
+        let run = winpool(Path::new("."), &[&["-f", "-", "-o", "json"], args].concat(), &text);
+        let findings = run.json()["findings"].as_array().unwrap().clone();
+        let of_skew: Vec<_> = findings.iter().filter(|finding| finding["code"] == "version-skew").collect();
+        let messages: Vec<_> = of_skew.iter().map(|finding| finding["message"].as_str().unwrap()).collect();
+        assert_eq!(messages.len(), usize::from(!expected.is_empty()), "{args:?} {messages:?}\n{text}");
+        assert!(messages.iter().all(|message| message.starts_with(expected)), "{messages:?}");
+    }
+}
+
 #[test]
 fn issues_of_kube_proxy_are_found_by_its_image_and_by_the_fields_of_services_with_windows_pods() {
     let local = service("internalTrafficPolicy: Local");
@@ -144,7 +255,9 @@ fn issues_of_kube_proxy_are_found_by_its_image_and_by_the_fields_of_services_wit
     let linux = web.replace("windows", "linux");
     let of_local = "Service shop/web internalTrafficPolicy kubernetes-134031";
     let of_image = "DaemonSet kube-system/proxy image kubernetes-131506";
-    let table: [(String, &[&str], &[&str]); 9] = [
+    let headless = service("internalTrafficPolicy: Local, clusterIP: None");
+    let table: [(String, &[&str], &[&str]); 10] = [
+        (web.clone() + &headless, &["--kubernetes", "1.30"], &[]),
         (kube_proxy("v1.33.1"), &[], &[of_image]),
         (kube_proxy("v1.33.2"), &[], &[]),
         (kube_proxy("v1.33.1").replace("windows", "linux"), &[], &[]),

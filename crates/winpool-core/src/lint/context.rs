@@ -17,7 +17,7 @@ use winpool_api::{
 };
 
 use super::{
-    LintedNodes, TargetCluster, Workload,
+    LintedMachines, LintedNodes, TargetCluster, Workload,
     node_labels::ARCHITECTURE,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
     workload::{PodSpec, group},
@@ -61,6 +61,7 @@ pub struct LintContext<'a> {
     windows_claims: BTreeMap<(String, String), String>,
     claims: Vec<Claim>,
     pub(super) nodes: LintedNodes,
+    pub(super) machines: LintedMachines,
     /// The versions of kube-proxy in workloads for Windows.
     pub(super) kube_proxies: BTreeSet<ComponentVersion>,
     /// The number of workloads with known issues that are not determinable, because the manifests do not have the version.
@@ -147,15 +148,16 @@ impl<'a> LintContext<'a> {
             windows_claims: BTreeMap::new(),
             claims: Vec::new(),
             nodes: LintedNodes::default(),
+            machines: LintedMachines::default(),
             kube_proxies: BTreeSet::new(),
             undetermined: 0,
         }
     }
 
-    /// The context of manifests with these nodes.
+    /// The context of manifests with these nodes and machines.
     #[must_use]
-    pub fn with_nodes(self, nodes: LintedNodes) -> Self {
-        Self { nodes, ..self }
+    pub fn with_nodes(self, nodes: LintedNodes, machines: LintedMachines) -> Self {
+        Self { nodes, machines, ..self }
     }
 
     /// The minor of the cluster, if it was given.
@@ -215,12 +217,14 @@ impl<'a> LintContext<'a> {
         if !placement.is_windows() {
             return;
         }
+        let pools: Vec<_> = placement.pools.iter().map(|matching| matching.pool.name.as_str()).collect();
+        let has_kubelets = self.machines.are_known(&pools);
         let host = placement.groups().map(|(_, group)| &group.host).min_by_key(|host| host.os).cloned();
         let labels = workload.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let windows_workload = Arc::new(WindowsWorkload { labels, replicas: workload.replicas(), host });
         let proxies = template.components.iter().filter(|(component, _)| *component == NodeComponent::KubeProxy);
         self.kube_proxies.extend(proxies.map(|(_, version)| *version));
-        self.undetermined += usize::from(self.nodes.is_undetermined(&template, self.given_minor()));
+        self.undetermined += usize::from(self.nodes.is_undetermined(&template, self.given_minor(), has_kubelets));
         let claims = workload.claims().map(|name| (workload.namespace().to_owned(), name));
         self.windows_claims.extend(claims.map(|claim| (claim, workload.title())));
         for (key, value) in &windows_workload.labels {

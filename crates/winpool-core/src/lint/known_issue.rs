@@ -12,13 +12,13 @@ use super::{
     Finding, LintContext,
     context::PodPlacement,
     linted_nodes::{finding, issues_of, of_found},
+    machines::of_versions,
 };
 use crate::{
     json_path::fields as at,
     known_issues::{AfterUpgrade, FoundIssue, Version, affected, begins, check_issue, heading, is_reported, remedy},
     node::WindowsNode,
-    text::some_of,
-    workload::{PoolWorkloads, Template},
+    workload::{PoolWorkloads, Template, service_features},
 };
 
 /// The issues that depend on what a pod uses: of the nodes in the manifests that it can be scheduled to, or of every kubelet of
@@ -34,6 +34,11 @@ pub fn check(
     let pods = PoolWorkloads { features, ..PoolWorkloads::default() };
     let of_feature = |(issue, feature): (&'static KnownIssue, PodFeature)| {
         let path = || path_of(feature, spec);
+        if context.nodes.is_empty() && context.machines.are_known(&pools) && issue.component == NodeComponent::Kubelet {
+            let versions = context.machines.affected(&pools, issue);
+            let is_reported = !versions.is_empty() && is_reported(issue, &versions);
+            return is_reported.then(|| of_versions(path(), issue, &versions));
+        }
         if context.nodes.is_empty() {
             let is_given = issue.component == NodeComponent::Kubelet && !context.nodes.acknowledge(&pools, issue);
             return context.given_minor().filter(|_| is_given).and_then(|minor| of_minor(path(), issue, minor));
@@ -90,10 +95,11 @@ fn path_of(feature: PodFeature, spec: &Value) -> String {
 /// The issues of kube-proxy that depend on a field of a Service with pods on Windows nodes: of the kube-proxies in the manifests,
 /// if all have the issue, else of every kube-proxy of the given minor.
 pub fn of_service(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    let features = service_features(&object["spec"]);
     let finding = |issue: &'static KnownIssue| {
         let Precondition::Services(feature) = issue.precondition else { return None };
-        let (field, value) = feature.field();
-        if object["spec"][field] != value || context.nodes.acknowledge(&[], issue) {
+        let (field, _) = feature.field();
+        if !features.contains(&feature) || context.nodes.acknowledge(&[], issue) {
             return None;
         }
         let path = format!("spec.{field}");
@@ -114,12 +120,4 @@ fn of_minor(path: String, issue: &KnownIssue, minor: Minor) -> Option<Finding> {
         let problem = format!("{}. Every {} {minor} has it", heading(issue), issue.component);
         finding(path, problem, remedy(issue, [fixed]))
     })
-}
-
-/// An issue of versions in images.
-fn of_versions(path: String, issue: &KnownIssue, versions: &[Version]) -> Finding {
-    let component = issue.component;
-    let texts = some_of(versions.iter().map(|version| component.version_text(version.installed)));
-    let problem = format!("{}. The manifests have {component} {texts}", heading(issue));
-    finding(path, problem, remedy(issue, versions.iter().map(|version| version.fixed)))
 }

@@ -55,11 +55,14 @@ impl LintedNodes {
         self.findings.get(node).cloned().unwrap_or_default()
     }
 
-    /// Whether an issue depends on what the pods of a template use, and neither the nodes nor the minor decide whether they have it.
-    pub fn is_undetermined(&self, template: &Template, minor: Option<Minor>) -> bool {
+    /// Whether an issue depends on what the pods of a template use, and neither the nodes, the version of the kubelets nor the minor
+    /// decide whether they have it.
+    pub fn is_undetermined(&self, template: &Template, minor: Option<Minor>, has_kubelets: bool) -> bool {
         let is_decided = |issue: &KnownIssue| {
-            let minor = minor.filter(|_| issue.component == NodeComponent::Kubelet);
-            minor.is_some_and(|minor| !matches!(begins(issue, minor), Some(AfterUpgrade::BeginsBelow(_))))
+            let begins = |minor| begins(issue, minor);
+            issue.component == NodeComponent::Kubelet
+                && (has_kubelets
+                    || minor.is_some_and(|minor| !matches!(begins(minor), Some(AfterUpgrade::BeginsBelow(_)))))
         };
         self.nodes.is_empty() && issues_of(template).any(|(issue, _)| !is_decided(issue))
     }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1 as core;
+use serde_json::{Value, json};
 use winpool_api::facts::known_issues::ServiceFeature;
 
 use super::Pod;
@@ -29,7 +30,13 @@ impl Named for Service {
 impl From<core::Service> for Service {
     fn from(object: core::Service) -> Self {
         let spec = object.spec.unwrap_or_default();
-        let features: Vec<_> = ServiceFeature::ALL.into_iter().filter(|feature| uses(&spec, *feature)).collect();
+        let read = json!({
+            "clusterIP": spec.cluster_ip,
+            "internalTrafficPolicy": spec.internal_traffic_policy,
+            "ipFamilyPolicy": spec.ip_family_policy,
+            "type": spec.type_,
+        });
+        let features = service_features(&read);
         let selector = spec.selector.filter(|_| !features.is_empty()).unwrap_or_default();
         let key = object_key(&object.metadata).into();
         Self { key, namespace: object.metadata.namespace.unwrap_or_default(), features, selector }
@@ -44,22 +51,21 @@ impl Service {
     }
 }
 
-/// Whether a Service uses a feature. kube-proxy ignores Services without a cluster IP (kubernetes/kubernetes,
+/// What known issues depend on in the spec of a Service. kube-proxy ignores Services without a cluster IP (kubernetes/kubernetes,
 /// `pkg/proxy/util/utils.go`, `ShouldSkipService`).
-fn uses(spec: &core::ServiceSpec, feature: ServiceFeature) -> bool {
-    let is_ignored = spec.cluster_ip.as_deref() == Some("None") || spec.type_.as_deref() == Some("ExternalName");
-    let (_, value) = feature.field();
-    let field = match feature {
-        ServiceFeature::InternalTrafficLocal => &spec.internal_traffic_policy,
-        ServiceFeature::DualStack => &spec.ip_family_policy,
+pub fn service_features(spec: &Value) -> Vec<ServiceFeature> {
+    if spec["clusterIP"] == "None" || spec["type"] == "ExternalName" {
+        return Vec::new();
+    }
+    let uses = |feature: &ServiceFeature| {
+        let (field, value) = feature.field();
+        spec[field] == value
     };
-    !is_ignored && field.as_deref() == Some(value)
+    ServiceFeature::ALL.into_iter().filter(uses).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
     use crate::workload::Shared;
 
