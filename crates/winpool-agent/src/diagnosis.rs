@@ -152,7 +152,7 @@ fn unique(all: &[&str], max: usize) -> Vec<String> {
     all.iter().map(|one| shortened(one, 64)).collect::<BTreeSet<_>>().into_iter().take(max).collect()
 }
 
-fn first_ports(ports: &[u16]) -> Vec<u16> {
+fn first_ports(ports: &[u32]) -> Vec<u32> {
     ports.iter().copied().collect::<BTreeSet<_>>().into_iter().take(128).collect()
 }
 

@@ -72,8 +72,8 @@ pub struct NodeDiagnosis {
     /// The TCP ports that programs listen on.
     #[serde(default)]
     #[schemars(length(max = 128))]
-    pub ports: Option<Vec<u16>>,
-    /// The connected adapters.
+    pub ports: Option<Vec<u32>>,
+    /// The connected adapters of the network, with the size of their packets.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub adapters: Option<Vec<AdapterState>>,
@@ -81,7 +81,7 @@ pub struct NodeDiagnosis {
     #[serde(default)]
     #[schemars(length(max = 8))]
     pub services: Vec<ServiceRun>,
-    /// The largest log of a container.
+    /// The log of a container that needs the most space, by which one is found that is not rotated.
     #[serde(default)]
     pub largest_log: Option<ContainerLog>,
     /// The ends of the logs of kubelet, containerd, kube-proxy and nssm.
@@ -154,7 +154,7 @@ named_enum! {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerLog {
-    /// The path.
+    /// Where it is, such as C:\var\log\pods\shop_web-1_4c1b\web\0.log.
     #[schemars(length(max = 512))]
     pub path: String,
     /// The size in MiB.
