@@ -1,4 +1,4 @@
-//! What the agent reads when somebody asks for a diagnosis of its node: what the API server and the facts do not have. Nothing is
+//! What the agent reads when a diagnosis of its node is requested: what the API server and the facts do not have. Nothing is
 //! changed. Two scripts of PowerShell print a line for each value, in a form that does not depend on the language of Windows.
 //!
 //! Sources, read in 2026-11: rancher/windows log collector (`Get-HnsNetwork`, `Get-HnsEndpoint`, their members), microsoft/SDN,
@@ -24,7 +24,8 @@ use winpool_core::{
 
 use super::{
     host::{Host, ServiceState},
-    layout, script,
+    layout::{self, Layout},
+    script,
 };
 
 const NETWORK: &str = include_str!("diagnosis/network.ps1");
@@ -56,10 +57,13 @@ pub fn read(host: &dyn Host, requested_at: Time, kubelet: Option<&Value>) -> Nod
         read_at,
         networks: network.list("network", 16, network_of),
         endpoints: network.endpoints(),
-        exceptions: network.lists("endpoint", "exception").map(|all| unique(&all, 32)),
+        exceptions: network.lists("endpoint", "exception").map(|all| {
+            let exceptions = all.into_iter().map(|one| shortened(one, 64));
+            sorted(exceptions, 32)
+        }),
         load_balancers: network.load_balancers(),
         routes: network.list("route", 16, route_of),
-        ports: network.list("port", usize::MAX, |port| port.parse().ok()).map(|ports| first_ports(&ports)),
+        ports: network.list("port", usize::MAX, |port| port.parse().ok()).map(|ports| sorted(ports, 128)),
         adapters: network.list("adapter", 16, adapter_of),
         services: services(host),
         largest_log: network.values("containerlog").next().and_then(|log| container_log(log, kubelet)),
@@ -113,11 +117,12 @@ impl Network {
 
     /// The number of load balancers: each has one line that begins with its identifier, in both forms of the list.
     fn load_balancers(&self) -> Option<u32> {
-        let lines = self.lists("loadbalancer", "loadbalancer")?;
-        let id = |line: &str| {
-            line.strip_prefix("Load Balancer").map_or(line, |rest| rest.trim_start_matches([' ', ':'])).to_owned()
-        };
-        u32::try_from(lines.into_iter().filter(|line| is_identifier(&id(line))).count()).ok()
+        let lines = self.lists("loadbalancer", "loadbalancer")?.into_iter();
+        let ids = lines.map(|line| match line.strip_prefix("Load Balancer") {
+            Some(rest) => rest.trim_start_matches([' ', ':']),
+            None => line,
+        });
+        u32::try_from(ids.filter(|id| is_identifier(id)).count()).ok()
     }
 }
 
@@ -148,21 +153,14 @@ fn adapter_of(line: &str) -> Option<AdapterState> {
     Some(AdapterState { name: shortened(name, MAX_NAME), mtu: mtu.parse().ok()? })
 }
 
-fn unique(all: &[&str], max: usize) -> Vec<String> {
-    all.iter().map(|one| shortened(one, 64)).collect::<BTreeSet<_>>().into_iter().take(max).collect()
-}
-
-fn first_ports(ports: &[u32]) -> Vec<u32> {
-    ports.iter().copied().collect::<BTreeSet<_>>().into_iter().take(128).collect()
+/// The first different values.
+fn sorted<T: Ord>(all: impl IntoIterator<Item = T>, max: usize) -> Vec<T> {
+    all.into_iter().collect::<BTreeSet<_>>().into_iter().take(max).collect()
 }
 
 fn services(host: &dyn Host) -> Vec<ServiceRun> {
     let layout = layout::detect(host).ok();
-    let of_layout = layout.iter().flat_map(|layout| {
-        let kube_proxy = layout.kube_proxy.as_ref().map(|kube_proxy| &*kube_proxy.service);
-        [&*layout.containerd.service, &layout.kubelet.service].into_iter().chain(kube_proxy)
-    });
-    let mut names: Vec<&str> = of_layout.chain(OF_WINDOWS).collect();
+    let mut names: Vec<&str> = layout.iter().flat_map(Layout::services).chain(OF_WINDOWS).collect();
     names.dedup();
     let run = |name: &str| {
         let state = match host.state(name).ok()?? {

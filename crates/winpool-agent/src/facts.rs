@@ -109,9 +109,7 @@ fn directory(machine: &MachineAnswers, index: usize, path: &str) -> Option<Direc
 }
 
 fn of_services(host: &dyn Host, layout: &Layout, services: &[ServiceDefinition]) -> Vec<ServiceFacts> {
-    let kube_proxy = layout.kube_proxy.as_ref().map(|kube_proxy| &kube_proxy.service);
-    let names = [&layout.containerd.service, &layout.kubelet.service].into_iter().chain(kube_proxy);
-    let of_layout = services.iter().filter(|service| names.clone().any(|name| *name == service.name));
+    let of_layout = services.iter().filter(|service| layout.services().any(|name| name == service.name));
     let facts = of_layout.filter_map(|service| {
         let policy = host.policy(&service.name).ok()?;
         let in_nssm = split(&service.command).first().is_some_and(|program| file_name(&program.value) == layout::NSSM);

@@ -64,6 +64,14 @@ pub struct Layout {
     pub kube_proxy: Option<KubeProxy>,
 }
 
+impl Layout {
+    /// The names of the services of containerd, the kubelet and, if it has one, kube-proxy. Those of RKE2 are one.
+    pub fn services(&self) -> impl Iterator<Item = &str> + Clone {
+        let kube_proxy = self.kube_proxy.as_ref().map(|kube_proxy| &kube_proxy.service);
+        [&self.containerd.service, &self.kubelet.service].into_iter().chain(kube_proxy).map(String::as_str)
+    }
+}
+
 /// The kubelet of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeletLayout {

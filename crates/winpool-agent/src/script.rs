@@ -15,7 +15,7 @@ pub fn output(host: &dyn Host, script: &str, limit: Duration) -> String {
     match host.run(POWERSHELL, &options.map(str::to_owned), limit) {
         Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
         Err(error) => {
-            tracing::warn!(%error, "PowerShell did not start");
+            tracing::debug!(%error, "PowerShell did not start");
             String::new()
         }
     }
