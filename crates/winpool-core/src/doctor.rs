@@ -109,19 +109,14 @@ impl FoundSymptom {
 
 /// The command that asks an agent that was not asked, of a node that is not ready first.
 fn request(case: &Case<'_>) -> Option<String> {
-    let unasked = case.node_configs().ok()?.iter().filter(|config| config.diagnosis_request().is_none());
-    let is_ready = |node: &str| {
-        case.conditions().is_ok_and(|all| {
-            all.into_iter().any(|(of, condition)| {
-                case::name(&of.metadata) == node && condition.type_ == "Ready" && condition.status == "True"
-            })
-        })
-    };
-    let config =
-        unasked.filter(|config| config.pool().is_some()).min_by_key(|config| (is_ready(&config.name), &config.name))?;
-    let at = whole_second(case.now());
-    let annotation = format!("{}={}@{at}", annotation::DIAGNOSE, config.name);
-    Some(format!("kubectl annotate wnp {} {} --overwrite", config.pool()?, shell_quoted(&annotation)))
+    let conditions = case.conditions().unwrap_or_default().into_iter();
+    let ready = conditions.filter(|(_, condition)| condition.type_ == "Ready" && condition.status == "True");
+    let ready: BTreeSet<_> = ready.map(|(node, _)| case::name(&node.metadata)).collect();
+    let unasked = case.node_configs().ok()?.values().filter(|config| config.diagnosis_request().is_none());
+    let unasked = unasked.filter_map(|config| Some((config, config.pool()?)));
+    let (config, pool) = unasked.min_by_key(|(config, _)| (ready.contains(&*config.name), &config.name))?;
+    let annotation = format!("{}={}@{}", annotation::DIAGNOSE, config.name, whole_second(case.now()));
+    Some(format!("kubectl annotate wnp {pool} {} --overwrite", shell_quoted(&annotation)))
 }
 
 /// What shows a symptom. Without an observation, every part that could have one must be complete.

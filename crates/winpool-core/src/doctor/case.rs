@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use winpool_api::NodeDiagnosis;
 
 use super::evidence::{DiagnosisSubject, Evidence, Unavailable};
-use crate::{object_key, pool::NodeConfigView};
+use crate::{Objects, object_key, pool::NodeConfigView};
 
 /// A text in the cluster that shows a symptom.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -117,7 +117,7 @@ impl PodState {
 pub(super) struct Case<'e> {
     pub evidence: &'e Evidence,
     /// The WindowsNodeConfigs of the nodes.
-    node_configs: Result<Vec<NodeConfigView>, Unavailable>,
+    node_configs: Result<Objects<NodeConfigView>, Unavailable>,
 }
 
 /// How long the answer of an agent is used. The operator removes it after 15 minutes.
@@ -130,22 +130,14 @@ impl<'e> Case<'e> {
     }
 
     /// The WindowsNodeConfigs of the nodes.
-    pub fn node_configs(&self) -> Result<&[NodeConfigView], Unavailable> {
-        self.node_configs.as_deref().map_err(Clone::clone)
+    pub fn node_configs(&self) -> Result<&Objects<NodeConfigView>, Unavailable> {
+        self.node_configs.as_ref().map_err(Clone::clone)
     }
 
     /// What the agent of a node has read lately.
-    pub fn answer(&self, node: &str) -> Result<Option<&NodeDiagnosis>, Unavailable> {
-        let answers = self.answers()?;
-        Ok(answers.into_iter().find_map(|(of, answer)| (of == node).then_some(answer)))
-    }
-
-    /// What agents have read lately, with the name of the node.
-    pub fn answers(&self) -> Result<Vec<(&str, &NodeDiagnosis)>, Unavailable> {
-        let answers =
-            self.node_configs()?.iter().filter_map(|config| Some((&*config.name, config.status.diagnosis.as_ref()?)));
-        let is_recent = |answer: &NodeDiagnosis| self.now().duration_since(answer.requested_at.0) < ANSWER;
-        Ok(answers.filter(|(_, answer)| is_recent(answer)).collect())
+    pub fn answer<'c>(&self, config: &'c NodeConfigView) -> Option<&'c NodeDiagnosis> {
+        let answer = config.status.diagnosis.as_ref();
+        answer.filter(|answer| self.now().duration_since(answer.requested_at.0) < ANSWER)
     }
 
     pub fn now(&self) -> Timestamp {
@@ -205,6 +197,21 @@ pub(super) fn contains_one(text: &str, parts: &[&str]) -> bool {
 
 pub(super) fn name(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The name of the node of a pod.
+pub(super) fn node_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
+}
+
+/// Whether a pod has the network of its node, as those with HostProcess containers have.
+pub(super) fn uses_host_network(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let of_pod = spec.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
+    let of_containers =
+        spec.containers.iter().filter_map(|one| one.security_context.as_ref()?.windows_options.as_ref());
+    let is_host_process = of_containers.chain(of_pod).any(|options| options.host_process.unwrap_or_default());
+    is_host_process || spec.host_network.unwrap_or_default()
 }
 
 pub(super) fn phase(pod: &Pod) -> &str {

@@ -3,14 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use winpool_api::{NodeDiagnosis, ServiceRun, ServiceRunState};
 
-use super::components;
 use crate::{
-    doctor::case::{Case, Checked, Observation, Undetermined, containers, name, phase},
+    doctor::case::{Case, Checked, Observation, Undetermined, containers, name, node_of, phase, uses_host_network},
     object_key,
     pool::NodeConfigView,
     text::some_of,
@@ -23,14 +23,12 @@ pub type AgentCheck = fn(&Case<'_>, &str, &NodeDiagnosis) -> Result<Vec<Observat
 pub fn answered(case: &Case<'_>, check: AgentCheck, command: &'static str) -> Checked {
     let undetermined = |because: String| Undetermined::NotShownByNode { because, command };
     let nodes = case.evidence.nodes()?;
+    let configs = case.node_configs().map_err(|unavailable| undetermined(unavailable.to_string()))?;
     let (mut observed, mut missing) = (Vec::new(), Vec::new());
     for node in nodes.iter().map(|node| name(&node.metadata)) {
-        match case.answer(node).map_err(|unavailable| undetermined(unavailable.to_string()))? {
-            Some(answer) => match check(case, node, answer) {
-                Ok(on_node) => observed.extend(on_node),
-                Err(because) => missing.push(because),
-            },
-            None => missing.push(unanswered(case, node)),
+        match answer(case, configs.get(node), node).and_then(|answer| check(case, node, answer)) {
+            Ok(on_node) => observed.extend(on_node),
+            Err(because) => missing.push(because),
         }
     }
     if observed.is_empty() && !missing.is_empty() {
@@ -39,14 +37,17 @@ pub fn answered(case: &Case<'_>, check: AgentCheck, command: &'static str) -> Ch
     Ok(observed)
 }
 
-/// Why there is no answer of the agent of a node.
-fn unanswered(case: &Case<'_>, node: &str) -> String {
-    let configs = case.node_configs().unwrap_or_default();
-    match configs.iter().find(|config| config.name == node).map(NodeConfigView::diagnosis_request) {
-        None => format!("{node} has no agent"),
-        Some(None) => format!("{node} was not asked"),
-        Some(Some(at)) => format!("{node} was asked at {at}, and has not answered yet"),
-    }
+/// What the agent of a node has read, or why there is no answer.
+fn answer<'c>(
+    case: &Case<'_>,
+    config: Option<&'c Arc<NodeConfigView>>,
+    node: &str,
+) -> Result<&'c NodeDiagnosis, String> {
+    let config = config.ok_or_else(|| format!("{node} has no agent"))?;
+    case.answer(config).ok_or_else(|| match config.diagnosis_request() {
+        None => format!("{node} was not asked"),
+        Some(at) => format!("{node} was asked at {at}, and has not answered yet"),
+    })
 }
 
 /// What was read, or that it was not.
@@ -86,7 +87,7 @@ pub fn missing_endpoints(case: &Case<'_>, node: &str, answer: &NodeDiagnosis) ->
     let pods = case.pods().map_err(|unavailable| unavailable.to_string())?;
     let lacks_endpoint = |pod: &&Pod| {
         let is_older = containers(pod).all(|one| started_before(one, answer));
-        components::node_of(pod) == node && phase(pod) == "Running" && is_older && !uses_host_network(pod)
+        node_of(pod) == node && phase(pod) == "Running" && is_older && !uses_host_network(pod)
     };
     let observed = pods.into_iter().filter(lacks_endpoint).filter_map(|pod| {
         // Endpoints are listed with their IPv4 addresses.
@@ -103,14 +104,6 @@ fn started_before(container: &ContainerStatus, answer: &NodeDiagnosis) -> bool {
     started.is_none_or(|started| started.0 < answer.read_at.0)
 }
 
-fn uses_host_network(pod: &Pod) -> bool {
-    let Some(spec) = &pod.spec else { return false };
-    let of_pod = spec.security_context.as_ref().and_then(|context| context.windows_options.as_ref()?.host_process);
-    let of_container =
-        spec.containers.iter().filter_map(|one| one.security_context.as_ref()?.windows_options.as_ref()?.host_process);
-    spec.host_network.unwrap_or_default() || of_container.chain(of_pod).any(|host_process| host_process)
-}
-
 /// No load balancer of a Service, although kube-proxy runs.
 pub fn no_load_balancer(case: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
     let number = *read(&answer.load_balancers, node, "load balancers")?;
@@ -124,7 +117,7 @@ pub fn no_load_balancer(case: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> 
 fn runs_kube_proxy(case: &Case<'_>, node: &str) -> Result<bool, String> {
     let pods = case.evidence.pods().map_err(|unavailable| unavailable.to_string())?;
     let is_kube_proxy = |pod: &Pod| object_key(&pod.metadata).contains("kube-proxy") && phase(pod) == "Running";
-    Ok(pods.iter().any(|pod| components::node_of(pod) == node && is_kube_proxy(pod)))
+    Ok(pods.iter().any(|pod| node_of(pod) == node && is_kube_proxy(pod)))
 }
 
 /// Virtual adapters that send larger packets than an adapter of the machine.
@@ -132,13 +125,11 @@ pub fn larger_mtu(_: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Ve
     let adapters = read(&answer.adapters, node, "adapters")?;
     let is_virtual = |name: &str| name.starts_with("vEthernet");
     let of_machine = adapters.iter().filter(|one| !is_virtual(&one.name) && !one.name.starts_with("Loopback"));
-    let (Some(smallest), virtual_ones) =
-        (of_machine.min_by_key(|one| one.mtu), adapters.iter().filter(|one| is_virtual(&one.name)))
-    else {
+    let Some(smallest) = of_machine.min_by_key(|one| one.mtu) else {
         let sizes = some_of(adapters.iter().map(|one| format!("{} {}", one.name, one.mtu)));
         return Err(format!("the network of {node} may have a smaller MTU than its adapters: {sizes}"));
     };
-    let larger = virtual_ones.filter(|one| one.mtu > smallest.mtu);
+    let larger = adapters.iter().filter(|one| is_virtual(&one.name) && one.mtu > smallest.mtu);
     let text = |mtu| format!("MTU {mtu}, and {} has {}", smallest.name, smallest.mtu);
     Ok(larger.map(|one| Observation::of_node(node, format!("adapter {}", one.name), text(one.mtu))).collect())
 }

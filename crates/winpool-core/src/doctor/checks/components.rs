@@ -14,7 +14,8 @@ use winpool_api::names::label;
 
 use crate::{
     doctor::case::{
-        Case, Checked, Observation, PodState, START, Undetermined, containers, contains_one, name, phase, pod_condition,
+        Case, Checked, Observation, PodState, START, Undetermined, containers, contains_one, name, node_of, phase,
+        pod_condition, uses_host_network,
     },
     object_key,
 };
@@ -85,11 +86,6 @@ fn pod_problem(case: &Case<'_>, pods: &[Pod], set: &DaemonSet, node: &Node) -> O
     (!is_ready && !is_new).then(|| Observation::of_node(node_name, place, text()))
 }
 
-/// The name of the node of a pod.
-pub fn node_of(pod: &Pod) -> &str {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
-}
-
 /// Whether a DaemonSet certainly selects a node: by a selector that names Windows, and without an affinity.
 fn selects(set: &DaemonSet, node: &Node) -> bool {
     let Some(spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()) else { return false };
@@ -127,7 +123,7 @@ pub fn before_cni(case: &Case<'_>) -> Checked {
         let Time(started) = pod.status.as_ref()?.start_time.as_ref()?;
         let cni = begun.get(node_of(pod)).filter(|cni| started < *cni)?;
         let is_restarted = containers(pod).any(|one| one.restart_count > 0);
-        let has_network = !pod.spec.as_ref()?.host_network.unwrap_or_default() && phase(pod) == "Running";
+        let has_network = !uses_host_network(pod) && phase(pod) == "Running";
         let text = format!("the pod began at {started}, and the CNI of the node at {cni}");
         (is_restarted && has_network).then(|| Observation::of_pod(pod, "start", text))
     });

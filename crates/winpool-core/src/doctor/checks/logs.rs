@@ -3,6 +3,7 @@
 use winpool_api::{LogEnd, NodeDiagnosis};
 
 use crate::{
+    Objects,
     doctor::{
         case::{Case, Checked, Observation, Undetermined, contains_one},
         evidence::{LogContent, NodeLog},
@@ -13,7 +14,9 @@ use crate::{
 /// The last line of each log of these services with one of these texts. Without one, the symptom is not determinable.
 pub fn logged(case: &Case<'_>, services: &[&str], texts: &[&str], command: &'static str) -> Checked {
     let undetermined = |because: String| Undetermined::NotShownByNode { because, command };
-    let by_agents: Vec<_> = case.answers().unwrap_or_default().into_iter().flat_map(logs_of).collect();
+    let configs = case.node_configs().ok().into_iter().flat_map(Objects::values);
+    let by_agents: Vec<_> =
+        configs.filter_map(|config| Some(logs_of(&config.name, case.answer(config)?))).flatten().collect();
     let logs = match case.evidence.node_logs() {
         Err(unavailable) if by_agents.is_empty() => return Err(undetermined(unavailable.to_string())),
         logs => logs.unwrap_or_default(),
@@ -29,7 +32,7 @@ pub fn logged(case: &Case<'_>, services: &[&str], texts: &[&str], command: &'sta
 }
 
 /// The ends of the logs that the agent of a node has read.
-fn logs_of((node, answer): (&str, &NodeDiagnosis)) -> Vec<NodeLog> {
+fn logs_of(node: &str, answer: &NodeDiagnosis) -> Vec<NodeLog> {
     let log = |LogEnd { service, place, lines }: &LogEnd| NodeLog {
         node: node.to_owned(),
         service: service.clone(),

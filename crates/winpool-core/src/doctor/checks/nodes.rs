@@ -1,6 +1,9 @@
 //! Symptoms of nodes and pools.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -108,10 +111,10 @@ pub fn known_defects(case: &Case<'_>) -> Checked {
     let findings = known_issues::check(&nodes, Some(&used));
     let pools: Objects<Pool> =
         case.evidence.pools().unwrap_or_default().iter().cloned().map(Pool::from_object).collect();
-    let acknowledges = |node: &str, issue: &str| {
-        let node = nodes.iter().find(|one| one.name == node);
-        node.and_then(|node| pools.get(node.labelled_pool()?)).is_some_and(|pool| pool.consents.acknowledges(issue))
-    };
+    let pool_of: BTreeMap<&str, &Arc<Pool>> =
+        nodes.iter().filter_map(|node| Some((&*node.name, pools.get(node.labelled_pool()?)?))).collect();
+    let acknowledges =
+        |node: &str, issue: &str| pool_of.get(node).is_some_and(|pool| pool.consents.acknowledges(issue));
     let is_open = |finding: &&FoundIssue<'_>| !finding.nodes.iter().all(|node| acknowledges(node, finding.issue.id));
     let reported = findings.iter().filter(|finding| finding.is_reported()).filter(is_open);
     let observed = reported.map(|finding| Observation {

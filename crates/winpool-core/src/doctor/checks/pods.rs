@@ -12,7 +12,7 @@ use winpool_api::facts::{
 };
 
 use crate::{
-    doctor::case::{Case, Checked, Observation, PodState, START, containers, contains_one, phase},
+    doctor::case::{Case, Checked, Observation, PodState, START, containers, contains_one, phase, uses_host_network},
     object_key,
     text::some_of,
 };
@@ -132,8 +132,9 @@ pub fn terminating(case: &Case<'_>) -> Checked {
 /// Addresses that two pods have, or that an EndpointSlice has for another pod.
 pub fn duplicate_addresses(case: &Case<'_>) -> Checked {
     let has_own = |pod: &&Pod| {
-        let uses_host = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default();
-        !uses_host && !matches!(phase(pod), "Succeeded" | "Failed") && pod.metadata.deletion_timestamp.is_none()
+        !uses_host_network(pod)
+            && !matches!(phase(pod), "Succeeded" | "Failed")
+            && pod.metadata.deletion_timestamp.is_none()
     };
     let address = |pod: &'_ Pod| pod.status.as_ref().and_then(|status| status.pod_ip.clone());
     let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
