@@ -83,11 +83,9 @@ impl LintedMachines {
                 continue;
             }
             let object_of = |why| UnjudgedMachines { object: title(object), why };
-            match (text(&object["spec"]["template"]["spec"]["version"]).parse::<KubeletVersion>(), pool) {
-                (Err(_), _) => {
-                    let version = text(&object["spec"]["template"]["spec"]["version"]).to_owned();
-                    own.unjudged.push(object_of(Unjudged::NoVersion(version)));
-                }
+            let version = text(&object["spec"]["template"]["spec"]["version"]);
+            match (version.parse::<KubeletVersion>(), pool) {
+                (Err(_), _) => own.unjudged.push(object_of(Unjudged::NoVersion(version.to_owned()))),
                 (Ok(_), None) => own.unjudged.push(object_of(Unjudged::NoPool)),
                 (Ok(version), Some(pool)) => {
                     let given = || Some(("--kubernetes".to_owned(), api_server?));
@@ -213,20 +211,21 @@ fn selects(pool: &Pool, group: &MachineGroup) -> bool {
 
 /// Whether the template of the machines at their provider is for Windows, by any text in it.
 fn is_for_windows(object: &Value, objects: &[Value]) -> bool {
-    let reference = &object["spec"]["template"]["spec"]["infrastructureRef"];
-    let is_referenced = |one: &&Value| one["kind"] == reference["kind"] && one["metadata"]["name"] == reference["name"];
-    let template = objects.iter().filter(|_| reference.is_object()).find(is_referenced);
+    let template = referenced(&object["spec"]["template"]["spec"]["infrastructureRef"], objects);
     template.is_some_and(|template| template["spec"].to_string().to_ascii_lowercase().contains("windows"))
+}
+
+/// The object of a reference by kind and name.
+fn referenced<'o>(reference: &Value, objects: impl IntoIterator<Item = &'o Value>) -> Option<&'o Value> {
+    let mut objects = objects.into_iter().filter(|_| reference.is_object());
+    objects.find(|one| one["kind"] == reference["kind"] && one["metadata"]["name"] == reference["name"])
 }
 
 /// The object with the version of the control plane of a group, and its minor.
 fn control_plane(group: &MachineGroup, objects: &[Value]) -> Option<(String, Minor)> {
     let is_of_namespace = |object: &&Value| text(&object["metadata"]["namespace"]) == group.namespace;
-    let mut of_namespace = objects.iter().filter(is_of_namespace);
-    let cluster =
-        of_namespace.clone().find(|one| one["kind"] == "Cluster" && one["metadata"]["name"] == *group.cluster)?;
-    let reference = &cluster["spec"]["controlPlaneRef"];
-    let is_referenced = |one: &&Value| one["kind"] == reference["kind"] && one["metadata"]["name"] == reference["name"];
-    let object = of_namespace.find(|one| reference.is_object() && is_referenced(one))?;
+    let of_namespace = || objects.iter().filter(is_of_namespace);
+    let cluster = of_namespace().find(|one| one["kind"] == "Cluster" && one["metadata"]["name"] == *group.cluster)?;
+    let object = referenced(&cluster["spec"]["controlPlaneRef"], of_namespace())?;
     Some((title(object), text(&object["spec"]["version"]).parse::<KubeletVersion>().ok()?.minor))
 }
