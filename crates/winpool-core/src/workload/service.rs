@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use winpool_api::facts::known_issues::ServiceFeature;
 
 use super::Pod;
-use crate::{Named, object_key};
+use crate::{named, object_key};
 
 /// A Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,11 +21,7 @@ pub struct Service {
     selector: BTreeMap<String, String>,
 }
 
-impl Named for Service {
-    fn name(&self) -> &str {
-        &self.key
-    }
-}
+named!(Service: key);
 
 impl From<core::Service> for Service {
     fn from(object: core::Service) -> Self {
