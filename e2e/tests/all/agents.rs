@@ -17,6 +17,7 @@ use e2e::{
     cluster::{Cluster, SOON},
     control_plane::{Options, User},
     kubelet::{Kubelets, SimulatedNode},
+    operator::Operator,
     rollout::{RolloutLog, Step},
     wait::until,
 };
@@ -62,6 +63,18 @@ impl Fleet {
         let machines = names.into_iter().map(|name| (name.clone(), machine(&name))).collect();
         let client = cluster.control_plane.client(User::Agent).await.unwrap();
         Self { cluster, kubelets, machines, agents: BTreeMap::new(), client }
+    }
+
+    /// Starts two nodes that run their configuration. The scripts of the agent of `win-01` print these lines.
+    async fn configured(prints: &[&str]) -> (Self, Operator) {
+        let mut fleet = Self::without_agents(2).await;
+        fleet.change_machine("win-01", |machine| machine.prints(prints));
+        fleet.start_agents();
+        let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
+        fleet.apply_profile(42).await;
+        fleet.apply_pool(json!({ "maxUnavailable": 1 })).await;
+        fleet.until_complete().await;
+        (fleet, operator)
     }
 
     /// Changes a machine whose agent does not run yet.

@@ -20,6 +20,15 @@ fn applied() -> Cluster {
     cluster
 }
 
+/// The same with a request of now.
+fn requested(node: &str) -> Cluster {
+    let mut cluster = applied();
+    let now = cluster.model.now;
+    annotate(&mut cluster, &json!(format!("{node}@{now}")));
+    cluster.reconcile("web");
+    cluster
+}
+
 #[test]
 fn a_request_is_copied_to_its_node_and_removed_after_fifteen_minutes_without_another_change() {
     let mut cluster = applied();
@@ -43,10 +52,7 @@ fn a_request_is_copied_to_its_node_and_removed_after_fifteen_minutes_without_ano
 
 #[test]
 fn the_pool_is_reconciled_when_a_request_ends() {
-    let mut cluster = applied();
-    let now = cluster.model.now;
-    annotate(&mut cluster, &json!(format!("win-1@{now}")));
-    cluster.reconcile("web");
+    let mut cluster = requested("win-1");
     cluster.model.now += SignedDuration::from_mins(14);
     let (_, result) = cluster.model.reconcile_until("web", usize::MAX, |_| {}).unwrap();
     let after = result.requeue_after.unwrap();
@@ -67,10 +73,7 @@ fn a_request_that_is_old_or_not_one_for_a_member_changes_nothing() {
 
 #[test]
 fn a_request_stays_while_the_configuration_changes() {
-    let mut cluster = applied();
-    let now = cluster.model.now;
-    annotate(&mut cluster, &json!(format!("win-2@{now}")));
-    cluster.reconcile("web");
+    let mut cluster = requested("win-2");
     let asked = cluster.node_config("win-2")["spec"]["diagnose"].clone();
     cluster.model.edit(PROFILE, "standard", |profile| profile["spec"] = json!({"kubelet": {"maxPods": 50}}));
     cluster.converge();

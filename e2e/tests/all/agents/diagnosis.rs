@@ -39,13 +39,7 @@ async fn until_answered(fleet: &Fleet, node: &str, is_answered: bool) {
 
 #[tokio::test]
 async fn the_agent_of_a_node_answers_a_request_that_changes_nothing_else_and_the_answer_ends_with_it() {
-    let mut fleet = Fleet::without_agents(2).await;
-    fleet.change_machine("win-01", |machine| machine.prints(&MACHINE));
-    fleet.start_agents();
-    let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
-    fleet.apply_profile(42).await;
-    fleet.apply_pool(json!({ "maxUnavailable": 1 })).await;
-    fleet.until_complete().await;
+    let (fleet, operator) = Fleet::configured(&MACHINE).await;
     let spec = async || json!(fleet.configs().await.remove("win-01").unwrap().spec);
     let before = spec().await;
 

@@ -19,13 +19,7 @@ const MACHINE: [&str; 8] = [
 
 #[tokio::test]
 async fn a_pool_reports_unprotected_secrets_and_stays_ready_and_nothing_is_written_while_nothing_changes() {
-    let mut fleet = Fleet::without_agents(2).await;
-    fleet.change_machine("win-01", |machine| machine.prints(&MACHINE));
-    fleet.start_agents();
-    let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
-    fleet.apply_profile(42).await;
-    fleet.apply_pool(json!({ "maxUnavailable": 1 })).await;
-    fleet.until_complete().await;
+    let (mut fleet, operator) = Fleet::configured(&MACHINE).await;
 
     let found = fleet.cluster.until_condition(POOL, "NodeHygiene", "True", "SecretsReadable").await.unwrap();
     let restarts = |service: &str| {
