@@ -125,7 +125,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads the node if somebody asked for a diagnosis, unless it is being changed; and removes one that nobody asks for any more.
+    /// Reads the node if a diagnosis is requested, unless it is being changed; and removes one whose request has ended.
     fn diagnose(&mut self, request: Option<&Time>, next: NextStep) {
         if self.diagnosis.as_ref().is_some_and(|diagnosis| Some(&diagnosis.requested_at) != request) {
             self.diagnosis = None;
@@ -488,8 +488,8 @@ mod tests {
         }
     }
 
-    /// The spec while somebody asks for a diagnosis since a minute.
-    fn asked(minute: Option<i64>) -> WindowsNodeConfigSpec {
+    /// The spec with a request of this minute.
+    fn requested(minute: Option<i64>) -> WindowsNodeConfigSpec {
         let at = minute.map(|minute| Time(Timestamp::from_second(60 * minute).unwrap()));
         WindowsNodeConfigSpec { diagnose: at, ..spec() }
     }
@@ -502,7 +502,7 @@ mod tests {
         for (minute, answered, readings) in
             [(None, None, 0), (Some(1), Some(60), 1), (Some(1), Some(60), 1), (Some(2), Some(120), 2), (None, None, 2)]
         {
-            worker.reconcile(Some(&asked(minute)));
+            worker.reconcile(Some(&requested(minute)));
             let last = source.answered.borrow().last().copied().flatten().map(Timestamp::as_second);
             let scripts = host.0.borrow().runs.iter().filter(|run| run.contains("Get-HnsNetwork")).count();
             assert_eq!((last, scripts), (answered, readings), "{minute:?}");
@@ -515,7 +515,7 @@ mod tests {
         host.0.get_mut().programs.push(("kubelet.exe", "--config", output(1, "", ACCEPTED)));
         let source = FakeSource { data: files(42).into(), ..FakeSource::default() };
         let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
-        worker.reconcile(Some(&asked(Some(1))));
+        worker.reconcile(Some(&requested(Some(1))));
         assert_eq!(source.reported.borrow().last().unwrap().0, NodeConfigPhase::Applying);
         assert_eq!(source.answered.borrow().last(), Some(&None));
     }

@@ -96,7 +96,7 @@ pub struct WindowsNodeConfigSpec {
     /// When the operator assigned digest and attempt, by the operator's clock. The timeout of the rollout begins here.
     /// Example: 2026-06-01T12:00:00Z.
     pub assigned_at: Time,
-    /// When somebody asked for a diagnosis of the node by the annotation winpool.dev/diagnose of the pool. It is removed after 15 minutes.
+    /// When the annotation winpool.dev/diagnose of the pool requested a diagnosis of the node. It is removed after 15 minutes.
     /// Example: 2026-06-01T12:00:00Z.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnose: Option<Time>,

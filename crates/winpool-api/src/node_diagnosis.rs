@@ -1,4 +1,4 @@
-//! What the agent of a node reads about the network, the services and the logs of Windows because somebody asked for it.
+//! What the agent of a node reads about the network, the services and the logs of Windows at a request.
 
 use std::str::FromStr;
 
@@ -18,7 +18,7 @@ const VALID: SignedDuration = SignedDuration::from_mins(15);
 pub struct DiagnosisRequest {
     /// The name of the node.
     pub node: String,
-    /// When somebody asked.
+    /// The time of the request.
     pub at: Timestamp,
 }
 

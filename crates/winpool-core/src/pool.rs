@@ -56,7 +56,7 @@ pub struct Pool {
     pub finalizers: Vec<String>,
     /// The changes that the annotations allow.
     pub consents: Consents,
-    /// The node whose agent somebody asks for a diagnosis.
+    /// The node of which a diagnosis is requested.
     pub diagnosis_request: Option<DiagnosisRequest>,
     /// The parsed spec, or its problems.
     pub spec: Result<Spec, Vec<Problem>>,

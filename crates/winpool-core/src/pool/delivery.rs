@@ -203,7 +203,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// When somebody asked for a diagnosis of the node, unless it is too long ago.
+    /// When a diagnosis of the node was requested, unless it is too long ago.
     fn diagnose(&self, node: &WindowsNode) -> Option<Time> {
         let request = self.pool.diagnosis_request.as_ref().filter(|request| request.node == node.name)?;
         request.valid_until(self.snapshot.now).map(|_| Time(request.at))

@@ -70,7 +70,7 @@ impl NodeConfigView {
         !agent.is_empty() && !kubelet.is_empty() && !agent.eq_ignore_ascii_case(kubelet)
     }
 
-    /// When somebody asked for a diagnosis of the node.
+    /// When a diagnosis of the node was requested.
     pub fn diagnosis_request(&self) -> Option<Timestamp> {
         self.spec.as_ref()?.diagnose.as_ref().map(|at| at.0)
     }
