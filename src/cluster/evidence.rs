@@ -44,15 +44,6 @@ impl EvidencePlace {
     }
 }
 
-/// The kinds of a part, the newest version first.
-fn kinds_of(part: EvidencePart) -> Vec<Kind> {
-    let Some(kind) = part.kind() else { return Vec::new() };
-    match part {
-        EvidencePart::EndpointSlices | EvidencePart::Machines => vec![kind, Kind { version: "v1beta1", ..kind }],
-        _ => vec![kind],
-    }
-}
-
 impl EvidenceReader {
     /// Reads with this client.
     pub fn new(client: Client, deadline: Instant) -> Self {
@@ -88,10 +79,10 @@ impl EvidenceReader {
         place: &EvidencePlace,
         keep: impl Fn(Value) -> Option<Value>,
     ) -> kube::Result<(Vec<Value>, bool)> {
-        let mut kinds = kinds_of(part).into_iter().peekable();
+        let mut kinds = part.kinds().iter().peekable();
         loop {
             let Some(kind) = kinds.next() else { return Ok((Vec::new(), false)) };
-            match self.list(kind, place, &keep).await {
+            match self.list(*kind, place, &keep).await {
                 Err(error) if status_code(&error) == Some(404) && kinds.peek().is_some() => {}
                 answer => return answer,
             }

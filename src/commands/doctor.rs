@@ -4,12 +4,12 @@ mod bundle;
 mod read;
 mod text;
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jiff::SignedDuration;
 use tokio::time::Instant;
 use winpool_core::{
-    doctor::{Diagnosis, DiagnosisSubject},
+    doctor::{Diagnosis, DiagnosisSubject, Evidence, EvidenceLayer, RegistryImage, registry_image, waiting_images},
     kubernetes::{duration, syntax},
 };
 
@@ -17,6 +17,7 @@ use super::{
     CommandError, connect, input,
     output::{self, ReportFormat},
     progress::Progress,
+    registry,
 };
 use read::SubjectReader;
 
@@ -42,6 +43,11 @@ pub(super) struct Args {
         conflicts_with = "from"
     )]
     node_logs: Option<String>,
+    /// Also look up the platforms of the images of pods that are not ready in their registries, anonymously
+    #[arg(long, conflicts_with = "from")]
+    registry: bool,
+    #[command(flatten)]
+    registries: registry::Args,
     /// Also write what was read into this directory, without Secrets, environment, commands and credentials in texts
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
@@ -60,9 +66,9 @@ pub(super) struct Args {
 /// # Errors
 /// A symptom was found, or the subject does not exist.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
-    let Args { subject, namespace, timeout, node_logs, bundle: directory, from, output: format, cluster } = args;
+    let Args { subject, namespace, timeout, node_logs, registry, registries, bundle: directory, from, .. } = args;
     let is_offline = from.is_some();
-    let evidence = match from {
+    let mut evidence = match from {
         Some(directory) => bundle::read(&directory)?,
         None => {
             let subject = parse_subject(&subject.unwrap_or_default(), input::namespace(namespace)?)?;
@@ -70,11 +76,14 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
             let logs = node_logs.map(|time| positive("--node-logs", &time)).transpose()?;
             connect::runtime()?.block_on(async {
                 let progress = Progress::start("reading the cluster", "request");
-                let client = progress.counting(cluster.client().await?);
+                let client = progress.counting(args.cluster.client().await?);
                 SubjectReader::new(client, Instant::now() + limit.unsigned_abs(), logs).evidence(subject).await
             })?
         }
     };
+    if registry {
+        evidence.images = images(&evidence, registries)?;
+    }
     if let Some(directory) = &directory {
         bundle::write(directory, &evidence)?;
     }
@@ -83,7 +92,19 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         // Its time would be that of the bundle.
         diagnosis.request = None;
     }
-    output::report(format, &diagnosis, text::text, diagnosis.summary())
+    output::report(args.output, &diagnosis, text::text, diagnosis.summary())
+}
+
+/// The platforms of the images of pods that are not ready.
+fn images(evidence: &Evidence, args: registry::Args) -> Result<EvidenceLayer<RegistryImage>, CommandError> {
+    let images = match waiting_images(evidence) {
+        Ok(images) => images,
+        Err(unavailable) => return Ok(EvidenceLayer::Unavailable(unavailable.to_string())),
+    };
+    let registry = args.registry()?;
+    let found = connect::runtime()?.block_on(registry::look_up(&registry, images, |_| Arc::default()));
+    let found = found.into_iter().collect::<BTreeMap<_, _>>().into_iter();
+    Ok(EvidenceLayer::of(found.map(|(image, lookup)| registry_image(image, &lookup)).collect()))
 }
 
 fn parse_subject(typed: &str, namespace: String) -> Result<DiagnosisSubject, CommandError> {

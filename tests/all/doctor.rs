@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use winpool_core::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, Symptom, reduced};
 
 use crate::status_page::assert_blocks;
-use fleet::{Fleet, without};
+use fleet::{Fleet, merged, without};
 use recorded::recorded;
 
 fn diagnosis(evidence: &Value) -> Diagnosis {
@@ -101,13 +101,13 @@ fn each_log_that_is_not_read_or_cut_is_named_and_excludes_nothing() {
     };
     of("kube-proxy", "win-0", json!({"unread": "the node has neither events nor a file of it"}));
     of("kube-proxy", "win-1", json!({"read": {"place": "event log Application", "lines": [], "cut": true}}));
-    of("kubelet", "win-2", json!({"unread": "not asked about"}));
+    of("kubelet", "win-2", json!({"unread": "the time limit"}));
     let expected = "no line of the logs that were read shows it (kube-proxy on win-0 is not read: the node has neither events nor a \
                     file of it, kube-proxy on win-1 is cut). Run on the node: Get-HnsNetwork | ? Name -ieq \"cbr0\"";
     assert_eq!(because(&diagnosis(&case), "kube-proxy-network"), expected);
 
-    let not_asked = json!({"unavailable": "give --node-logs"});
-    let case = without(&case, EvidencePart::NodeLogs, &not_asked);
+    let not_requested = json!({"unavailable": "give --node-logs"});
+    let case = without(&case, EvidencePart::NodeLogs, &not_requested);
     let expected =
         "logs of nodes are not read: give --node-logs. Run on the node: Get-HnsNetwork | ? Name -ieq \"cbr0\"";
     assert_eq!(because(&diagnosis(&case), "kube-proxy-network"), expected);
@@ -124,13 +124,13 @@ fn each_log_that_is_not_read_or_cut_is_named_and_excludes_nothing() {
 }
 
 #[test]
-fn a_node_whose_agent_has_not_answered_excludes_nothing_and_the_command_that_asks_it_is_printed() {
+fn a_node_without_a_diagnosis_excludes_nothing_and_the_command_that_requests_one_is_printed() {
     let first = |evidence: &mut Value| evidence["nodeConfigs"]["read"]["items"].as_array_mut().unwrap()[0].take();
     let command = |node: &str| {
         Some(format!("kubectl annotate wnp web winpool.dev/diagnose={node}@2026-11-26T03:00:00Z --overwrite"))
     };
     let mut fleet = Fleet { nodes: 2, answered: false, ..Fleet::default() };
-    let not_asked = fleet.evidence();
+    let not_requested = fleet.evidence();
     fleet.answered = true;
     let mut one_has_not_answered = fleet.evidence();
     let mut of_first = first(&mut one_has_not_answered);
@@ -142,19 +142,23 @@ fn a_node_whose_agent_has_not_answered_excludes_nothing_and_the_command_that_ask
     let old = fleet.evidence();
     fleet.answer = json!({"networks": null});
     let not_read = fleet.evidence();
-    let forbidden = without(&not_asked, EvidencePart::NodeConfigs, &json!({"unavailable": "forbidden"}));
+    let forbidden = without(&not_requested, EvidencePart::NodeConfigs, &json!({"unavailable": "forbidden"}));
     let table = [
-        (not_asked, "agents do not show it (win-0 was not asked, win-1 was not asked)", command("win-0")),
+        (
+            not_requested,
+            "agents do not show it (no diagnosis of win-0 is requested, no diagnosis of win-1 is requested)",
+            command("win-0"),
+        ),
         (
             one_has_not_answered,
-            "agents do not show it (win-0 was asked at 2026-11-26T02:58:00Z, and has not answered yet)",
+            "agents do not show it (a diagnosis of win-0 is requested since 2026-11-26T02:58:00Z, and not there yet)",
             None,
         ),
         (one_has_no_agent, "agents do not show it (win-0 has no agent)", None),
         (
             old,
-            "agents do not show it (win-0 was asked at 2026-11-26T02:58:00Z, and has not answered yet, win-1 was asked at \
-             2026-11-26T02:58:00Z, and has not answered yet)",
+            "agents do not show it (a diagnosis of win-0 is requested since 2026-11-26T02:58:00Z, and not there yet, a diagnosis of win-1 \
+             is requested since 2026-11-26T02:58:00Z, and not there yet)",
             None,
         ),
         (not_read, "agents do not show it (win-0 has not read its networks, win-1 has not read its networks)", None),
@@ -202,6 +206,7 @@ fn what_an_answer_does_not_prove_is_not_determinable() {
             "win-0 has not read containerLogMaxSize",
         ),
         ("service-stopped", json!({"services": []}), "win-0 has not read its services"),
+        ("kubelet-port", json!({"ports": null}), "win-0 has not read its ports"),
     ];
     for (id, answer, expected) in table {
         let because = because(&diagnosis(&Fleet { answer, ..Fleet::default() }.evidence()), id);
@@ -226,12 +231,57 @@ fn what_an_answer_does_not_prove_is_not_determinable() {
 }
 
 #[test]
+fn the_port_of_a_kubelet_is_the_one_that_its_node_reports() {
+    let mut case = Fleet { answer: json!({"ports": [10350]}), ..Fleet::default() }.evidence();
+    assert_eq!(found(&diagnosis(&case)), ["kubelet-port"]);
+    case["nodes"]["read"]["items"][0]["status"]["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": 10350}});
+    assert!(diagnosis(&case).excluded.contains(&"kubelet-port"));
+}
+
+#[test]
+fn the_registry_shows_a_symptom_only_with_the_platforms_of_the_image() {
+    let windows = |version: &str| json!({"read": [{"os": "windows", "architecture": "amd64", "osVersion": version}]});
+    let linux = json!({"read": [{"os": "linux", "architecture": "amd64"}]});
+    let image = "registry.example/app:1";
+    let node = "the node runs only images for 10.0.20348 (ltsc2022)";
+    let not_shown = |why: &str| Err(format!("the platforms do not show it ({image}: {why})"));
+    let hyper_v = "it runs with Hyper-V isolation only, which the handler of RuntimeClass web may have";
+    let table = [
+        (windows("10.0.20348.1"), json!({}), Ok(None)),
+        (windows("10.0.17763.1"), json!({}), Ok(Some(format!("{image} is for 10.0.17763.1 (ltsc2019), and {node}")))),
+        (
+            windows("10.0.17763.1"),
+            json!({"hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}}}),
+            Ok(None),
+        ),
+        (windows("10.0.17763.1"), json!({"runtimeClassName": "web"}), not_shown(hyper_v)),
+        (linux, json!({"runtimeClassName": "web"}), Ok(Some(format!("{image} is for linux/amd64 only")))),
+        (json!({"unread": "registry.example: timeout"}), json!({}), not_shown("registry.example: timeout")),
+    ];
+    for (content, spec, expected) in table {
+        let mut fleet = Fleet::default();
+        fleet.pending("ErrImagePull", "");
+        fleet.pod_spec = merged(fleet.pod_spec, &spec);
+        let mut case = fleet.evidence();
+        case["images"]["read"]["items"] = json!([{ "image": image, "content": content }]);
+        let diagnosis = diagnosis(&case);
+        let text =
+            diagnosis.found.iter().find(|one| one.id == "image-platform").map(|one| one.evidence[0].text.clone());
+        let actual = match text {
+            None if !diagnosis.excluded.contains(&"image-platform") => Err(because(&diagnosis, "image-platform")),
+            text => Ok(text),
+        };
+        assert_eq!(actual, expected, "{case:#}");
+    }
+}
+
+#[test]
 fn the_ends_of_logs_that_an_agent_has_read_show_symptoms_too() {
     let line = "E1126 02:00:00.1 1 hns.go:1] \"Unable to find HNS Network\" name=\"cbr0\"";
     let log = json!({"service": "kube-proxy", "place": r"C:\var\log\kube-proxy.log", "lines": [line]});
     let case = Fleet { answer: json!({ "logs": [log] }), ..Fleet::default() }.evidence();
-    let not_asked = json!({"unavailable": "give --node-logs"});
-    let found = json!(diagnosis(&without(&case, EvidencePart::NodeLogs, &not_asked)).found[0]);
+    let not_requested = json!({"unavailable": "give --node-logs"});
+    let found = json!(diagnosis(&without(&case, EvidencePart::NodeLogs, &not_requested)).found[0]);
     let place = r"log of kube-proxy, C:\var\log\kube-proxy.log, by the agent";
     let expected = json!([{"object": "Node win-0", "place": place, "text": line}]);
     assert_eq!((&found["id"], &found["evidence"]), (&json!("kube-proxy-network"), &expected));
@@ -249,7 +299,7 @@ fn an_acknowledged_issue_is_no_symptom() {
 }
 
 #[test]
-fn a_pod_is_asked_about_alone() {
+fn the_diagnosis_of_a_pod_is_about_it_alone() {
     let mut fleet = Fleet { pods: 2, ..Fleet::default() };
     fleet.sandbox("failed to reserve sandbox name");
     fleet.subject = json!({"kind": "pod", "namespace": "shop", "name": "app-0-1"});

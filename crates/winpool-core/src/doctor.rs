@@ -24,7 +24,11 @@ use case::{Case, Checked, contains_one};
 use symptoms::Detection;
 
 pub use case::{Observation, Undetermined};
-pub use evidence::{DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, LogContent, NodeLog, Unavailable};
+pub use checks::{registry_image, waiting_images};
+pub use evidence::{
+    DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, ImageContent, LogContent, NodeLog, RegistryImage,
+    Unavailable,
+};
 pub use logs::{LOG_SOURCES, LogSource, LogWindow, event_lines, file_lines, masked_lines};
 pub use masking::{masked, reduced};
 pub use symptoms::{SYMPTOMS, Symptom};
@@ -41,7 +45,7 @@ pub struct Diagnosis {
     /// The ids of the symptoms that it does not have.
     pub excluded: Vec<&'static str>,
     pub not_determinable: Vec<UndeterminedSymptom>,
-    /// The command that asks the agent of a node for what only the node shows; `None` without an agent that was not asked.
+    /// The command that requests from the agent of a node what only the node shows; `None` if no agent is left without a request.
     pub request: Option<String>,
 }
 
@@ -107,14 +111,14 @@ impl FoundSymptom {
     }
 }
 
-/// The command that asks an agent that was not asked, of a node that is not ready first.
+/// The command for an agent without a request, of a node that is not ready first.
 fn request(case: &Case<'_>) -> Option<String> {
     let conditions = case.conditions().unwrap_or_default().into_iter();
     let ready = conditions.filter(|(_, condition)| condition.type_ == "Ready" && condition.status == "True");
     let ready: BTreeSet<_> = ready.map(|(node, _)| case::name(&node.metadata)).collect();
-    let unasked = case.node_configs().ok()?.values().filter(|config| config.diagnosis_request().is_none());
-    let unasked = unasked.filter_map(|config| Some((config, config.pool()?)));
-    let (config, pool) = unasked.min_by_key(|(config, _)| (ready.contains(&*config.name), &config.name))?;
+    let configs = case.node_configs().ok()?.values().filter(|config| config.diagnosis_request().is_none());
+    let configs = configs.filter_map(|config| Some((config, config.pool()?)));
+    let (config, pool) = configs.min_by_key(|(config, _)| (ready.contains(&*config.name), &config.name))?;
     let annotation = format!("{}={}@{}", annotation::DIAGNOSE, config.name, whole_second(case.now()));
     Some(format!("kubectl annotate wnp {pool} {} --overwrite", shell_quoted(&annotation)))
 }

@@ -3,6 +3,7 @@
 //! There is no scheduler: pods without a node wait, so only the registry has information about their images.
 
 mod compatibility;
+mod doctor;
 mod lint;
 mod migrate;
 mod mirrors;
@@ -29,6 +30,8 @@ struct Registries {
     shared: Arc<SharedCluster>,
     registry: Registry,
     mirror: Registry,
+    /// What the certificates of the registries are signed with.
+    authority: Authority,
 }
 
 /// The cluster and the registries that the tests share.
@@ -44,7 +47,7 @@ async fn start() -> Result<Registries> {
     let ca = authority.file();
     let arguments = ["--registry-ca", text(&ca)];
     let shared = Arc::new(SharedCluster::start(Options::api_server_only(), &arguments).await?);
-    Ok(Registries { shared, registry, mirror })
+    Ok(Registries { shared, registry, mirror, authority })
 }
 
 fn text(path: &Path) -> &str {

@@ -36,7 +36,7 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     if let Some(request) = &diagnosis.request {
         let _ = writeln!(
             text,
-            "{BOLD}Ask the agent of a node{BOLD:#} for what only the node shows, and run winpool doctor again after a minute:\n  {}",
+            "{BOLD}Request a diagnosis by the agent of a node{BOLD:#}, and run winpool doctor again after a minute:\n  {}",
             ForeignText::from(request.as_str())
         );
     }

@@ -29,7 +29,7 @@ pub struct Fleet {
     pub renewed: &'static str,
     /// Lines in the logs of each node: service, line.
     pub logs: Vec<(&'static str, String)>,
-    /// Whether the agents were asked and have answered.
+    /// Whether a diagnosis by the agents was requested, and is there.
     pub answered: bool,
     /// What differs in their answers from those of a healthy node.
     pub answer: Value,
@@ -59,7 +59,7 @@ impl Default for Fleet {
     }
 }
 
-fn merged(mut base: Value, more: &Value) -> Value {
+pub fn merged(mut base: Value, more: &Value) -> Value {
     for (key, value) in more.as_object().unwrap() {
         base[key] = value.clone();
     }
@@ -212,6 +212,7 @@ impl Fleet {
             "spec": {"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}},
             "status": {"conditions": [ready]},
         });
+        let platform = json!({"os": "windows", "architecture": "amd64", "osVersion": "10.0.20348.4529"});
         let read = |items: Vec<Value>| json!({"read": {"items": items, "omitted": false}});
         json!({
             "at": NOW,
@@ -225,6 +226,7 @@ impl Fleet {
             "endpointSlices": read(vec![json!({"metadata": {"name": "app", "namespace": "shop"}, "addressType": "IPv4", "endpoints": endpoints})]),
             "machines": read(Vec::new()),
             "nodeConfigs": read((0..self.nodes).map(|node| self.node_config(node)).collect()),
+            "images": read(vec![json!({"image": "registry.example/app:1", "content": {"read": [platform]}})]),
             "nodeLogs": read(names().flat_map(|name| self.logs_of(&name)).collect()),
         })
     }
@@ -243,6 +245,7 @@ pub fn without(evidence: &Value, part: EvidencePart, missing: &Value) -> Value {
         EvidencePart::Machines => "machines",
         EvidencePart::NodeConfigs => "nodeConfigs",
         EvidencePart::NodeLogs => "nodeLogs",
+        EvidencePart::Images => "images",
     };
     merged(evidence.clone(), &json!({ name: missing }))
 }

@@ -183,6 +183,24 @@ const LOGS: &[(&[&str], &str, &str)] = &[
         "E0105 22:28:21.149791    2984 remote_runtime.go:198] \"RunPodSandbox from runtime service failed\" err=\"rpc error: code = Unknown \
          desc = failed to reserve sandbox name \\\"ss2-1_statefulset-8250_f1c4daf1-6df3-453a-9e79-ba00655a2b14_0\\\"",
     ),
+    // att-comdev/halcyon-kubernetes#35; aws/containers-roadmap#273 has the same on Windows
+    (
+        &["hostname-override"],
+        "kube-proxy",
+        "W0112 06:07:10.277165       1 server.go:468] Failed to retrieve node info: nodes \"kube1\" not found",
+    ),
+    // kubernetes/kubernetes, cmd/kube-proxy/app/server.go with logger.Error
+    (
+        &["hostname-override"],
+        "kube-proxy",
+        r#"E1126 02:00:00.803553    3388 server.go:1030] "Failed to retrieve node info" err="nodes \"worker-3\" not found""#,
+    ),
+    // kubernetes/kubernetes, pkg/proxy/node.go
+    (
+        &["hostname-override"],
+        "kube-proxy",
+        r#"E1126 02:00:00.803553    3388 run.go:74] "command failed" err="node \"worker-3\" not found""#,
+    ),
     // puppetlabs/nssm, messages.mc
     (&["service-exits"], "nssm", r"Program C:\k\kubelet.exe for service kubelet exited with return code 1."),
 ];
@@ -203,6 +221,8 @@ fn answers() -> Vec<(&'static [&'static str], Value)> {
         (&["load-balancers-lost"], json!({"loadBalancers": 0})),
         // microsoft/SDN#84
         (&["mtu"], json!({ "adapters": adapters })),
+        // kubernetes/website, ports-and-protocols.md
+        (&["kubelet-port"], json!({"ports": [135, 445]})),
         (&["service-stopped"], json!({"services": [{"name": "kube-proxy", "state": "Stopped"}]})),
         (&["exception-list"], json!({"exceptions": ["10.96.0.0/12", "0.0.0.0/0"]})),
         // containerd/containerd#7075
@@ -318,11 +338,18 @@ fn of_pods() -> Vec<Case> {
         let again = evidence["endpointSlices"]["read"]["items"][0].clone();
         evidence["endpointSlices"]["read"]["items"].as_array_mut().unwrap().push(again);
     });
+    // nginx/nginx-gateway-fabric#3661, before the kubelet has tried
+    let platform = changed(|evidence| {
+        evidence["pods"]["read"]["items"][3]["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+        let linux = json!([{"os": "linux", "architecture": "amd64"}, {"os": "linux", "architecture": "arm64"}]);
+        evidence["images"]["read"]["items"][0]["content"] = json!({ "read": linux });
+    });
     let dns = fleet(|fleet| fleet.pod_spec["dnsPolicy"] = json!("ClusterFirstWithHostNet"));
     vec![
         (&["container-creating"], waiting),
         (&["exit-code"], ended(-1_073_741_502)),
         (&["image-mismatch"], ended(-1_070_137_087)),
+        (&["image-platform"], platform),
         (&["before-cni"], before_cni),
         (&["hcn-namespace", "stuck-terminating"], terminating(hcn)),
         (&["stuck-terminating"], terminating("")),

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
+
 /// An invalid version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
@@ -40,7 +42,8 @@ impl FromStr for Build {
 
 /// A Windows version with an optional revision (the monthly update), as in `nodeInfo.kernelVersion` and in the
 /// `os.version` of an image: `10.0.20348.4529`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct OsVersion {
     /// The release.
     pub build: Build,
@@ -68,6 +71,20 @@ impl FromStr for OsVersion {
             None => (rest, None),
         };
         Ok(Self { build: Build(number(build).ok_or_else(invalid)?), revision })
+    }
+}
+
+impl TryFrom<String> for OsVersion {
+    type Error = ParseVersionError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<OsVersion> for String {
+    fn from(version: OsVersion) -> Self {
+        version.to_string()
     }
 }
 

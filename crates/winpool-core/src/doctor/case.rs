@@ -206,12 +206,16 @@ pub(super) fn node_of(pod: &Pod) -> &str {
 
 /// Whether a pod has the network of its node, as those with HostProcess containers have.
 pub(super) fn uses_host_network(pod: &Pod) -> bool {
+    is_host_process(pod) || pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default()
+}
+
+/// Whether the containers of a pod are HostProcess containers: all are, or none.
+pub(super) fn is_host_process(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let of_pod = spec.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
     let of_containers =
         spec.containers.iter().filter_map(|one| one.security_context.as_ref()?.windows_options.as_ref());
-    let is_host_process = of_containers.chain(of_pod).any(|options| options.host_process.unwrap_or_default());
-    is_host_process || spec.host_network.unwrap_or_default()
+    of_containers.chain(of_pod).any(|options| options.host_process.unwrap_or_default())
 }
 
 pub(super) fn phase(pod: &Pod) -> &str {

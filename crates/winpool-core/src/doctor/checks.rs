@@ -2,15 +2,18 @@
 
 mod agent;
 mod components;
+mod images;
 mod logs;
 mod nodes;
 mod pods;
 
 pub(super) use agent::{
-    AgentCheck, answered, duplicate_endpoints, large_log, larger_mtu, missing_endpoints, no_load_balancer, no_network,
-    public_exception, stopped_service,
+    AgentCheck, answered, duplicate_endpoints, kubelet_port, large_log, larger_mtu, missing_endpoints,
+    no_load_balancer, no_network, public_exception, stopped_service,
 };
 pub(super) use components::{before_cni, cni, csi, kube_proxy};
+pub(super) use images::image_platforms;
+pub use images::{registry_image, waiting_images};
 pub(super) use logs::logged;
 pub(super) use nodes::{
     NO_CNI, PLEG, expired_lease, known_defects, machines, other_conditions, pools, renewed_lease, unknown_conditions,

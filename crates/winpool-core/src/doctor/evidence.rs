@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use winpool_api::named_enum;
 
-use crate::{Problem, decode, kind::Kind};
+use crate::{Problem, decode, image::ImagePlatforms, kind::Kind};
 
 /// What a diagnosis is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
@@ -31,7 +31,7 @@ pub enum DiagnosisSubject {
 }
 
 named_enum! {
-    /// A kind of objects that is read, or the logs of nodes.
+    /// What is read: objects, or what nodes and registries have.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     #[allow(missing_docs)] // the names say it
     pub enum EvidencePart {
@@ -45,31 +45,33 @@ named_enum! {
         Machines,
         NodeConfigs,
         NodeLogs,
+        Images,
     }
 }
 
 impl EvidencePart {
-    /// The kind of its objects.
-    pub const fn kind(self) -> Option<Kind> {
-        Some(match self {
-            Self::Pools => Kind::POOL,
-            Self::Nodes => Kind::NODE,
-            Self::Pods => Kind::POD,
-            Self::Events => Kind::EVENT,
-            Self::DaemonSets => Kind::DAEMON_SET,
-            Self::Leases => Kind::LEASE,
-            Self::EndpointSlices => Kind::ENDPOINT_SLICE,
-            Self::Machines => Kind::MACHINE,
-            Self::NodeConfigs => Kind::NODE_CONFIG,
-            Self::NodeLogs => return None,
-        })
+    /// The kinds of its objects, the newest version first; none if it has no objects.
+    pub const fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Pools => &[Kind::POOL],
+            Self::Nodes => &[Kind::NODE],
+            Self::Pods => &[Kind::POD],
+            Self::Events => &[Kind::EVENT],
+            Self::DaemonSets => &[Kind::DAEMON_SET],
+            Self::Leases => &[Kind::LEASE],
+            Self::EndpointSlices => &[Kind::ENDPOINT_SLICE, Kind { version: "v1beta1", ..Kind::ENDPOINT_SLICE }],
+            Self::Machines => &[Kind::MACHINE, Kind { version: "v1beta1", ..Kind::MACHINE }],
+            Self::NodeConfigs => &[Kind::NODE_CONFIG],
+            Self::NodeLogs | Self::Images => &[],
+        }
     }
 
-    /// The name of the resource, as in a role, or of the logs in messages.
+    /// Its name in messages: that of the resource, as in a role, if it has objects.
     pub const fn resource(self) -> &'static str {
-        match self.kind() {
-            Some(kind) => kind.plural,
-            None => "logs of nodes",
+        match self {
+            Self::NodeLogs => "logs of nodes",
+            Self::Images => "platforms of images",
+            _ => self.kinds()[0].plural,
         }
     }
 }
@@ -152,6 +154,25 @@ pub enum LogContent {
     Unread(String),
 }
 
+/// What a registry has of an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegistryImage {
+    /// The image, as the pod names it.
+    pub image: String,
+    pub content: ImageContent,
+}
+
+/// The platforms of an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ImageContent {
+    /// Those for which it has an entry.
+    Read(ImagePlatforms),
+    /// They were not read, for this reason.
+    Unread(String),
+}
+
 /// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names say it
@@ -172,10 +193,12 @@ pub struct Evidence {
     /// The WindowsNodeConfigs of the nodes, in which their agents answer.
     pub node_configs: EvidenceLayer<DynamicObject>,
     pub node_logs: EvidenceLayer<NodeLog>,
+    /// The images of the pods that are not ready ([`super::waiting_images`]).
+    pub images: EvidenceLayer<RegistryImage>,
 }
 
 impl Evidence {
-    /// Nothing but empty parts, and no logs.
+    /// Nothing but empty parts, without logs and images.
     pub fn empty(at: Timestamp, subject: DiagnosisSubject) -> Self {
         Self {
             at,
@@ -190,6 +213,7 @@ impl Evidence {
             machines: EvidenceLayer::default(),
             node_configs: EvidenceLayer::default(),
             node_logs: EvidenceLayer::Unavailable("give --node-logs".to_owned()),
+            images: EvidenceLayer::Unavailable("give --registry".to_owned()),
         }
     }
 }
@@ -289,4 +313,5 @@ parts! {
     machines: Value = Machines "machines",
     node_configs: DynamicObject = NodeConfigs "nodeConfigs",
     node_logs: NodeLog = NodeLogs "nodeLogs",
+    images: RegistryImage = Images "images",
 }

@@ -29,6 +29,7 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
             "status.allocatable",
             "status.capacity",
             "status.conditions",
+            "status.daemonEndpoints",
             "status.nodeInfo",
         ],
         EvidencePart::Pods => PODS,
@@ -89,7 +90,7 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
             "status.reason",
         ],
         // They are no objects.
-        EvidencePart::NodeLogs => &[],
+        EvidencePart::NodeLogs | EvidencePart::Images => &[],
     }
 }
 
@@ -122,6 +123,7 @@ const PODS: &[&str] = &[
     "spec.initContainers.volumeMounts.name",
     "spec.initContainers.volumeMounts.subPath",
     "spec.nodeName",
+    "spec.runtimeClassName",
     "spec.securityContext.windowsOptions.hostProcess",
     "spec.volumes.awsElasticBlockStore.{}",
     "spec.volumes.azureDisk.{}",

@@ -1,6 +1,8 @@
 //! The symptoms that people meet on Windows nodes: what shows each, its cause, what to do, and where that is written.
 //!
-//! Every source was read on 2026-11-26. Texts of events, conditions and logs are those that the sources quote, in lower case.
+//! Every source was read on 2026-11-26 or 2026-11-27. Texts of events, conditions and logs are those that the sources quote, in lower
+//! case. Those of `hostname-override` are in `cmd/kube-proxy/app/server.go` of kubernetes/kubernetes as text before structured logging
+//! and as a field since then, and the last one is the error of `NewNodeManager` in `pkg/proxy/node.go` (007caad7).
 
 use super::{
     case::{Case, Checked, PodState},
@@ -129,7 +131,7 @@ const fn log(services: &'static [&'static str], texts: &'static [&'static str], 
 
 /// The symptoms, those of nodes first.
 pub static SYMPTOMS: &[Symptom] = {
-    use EvidencePart::{DaemonSets, EndpointSlices, Events, Leases, Machines, Nodes, Pods, Pools};
+    use EvidencePart::{DaemonSets, EndpointSlices, Events, Images, Leases, Machines, Nodes, Pods, Pools};
     &[
         Symptom {
             id: "pool-not-ready",
@@ -362,6 +364,15 @@ pub static SYMPTOMS: &[Symptom] = {
             source: "https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/version-compatibility",
         },
         Symptom {
+            id: "image-platform",
+            title: "Containers do not start: the registry has no variant of their image for the node",
+            detection: check(&[Nodes, Pods, Images], checks::image_platforms),
+            cause: "none of the platforms of the image fits the Windows and the processor of the node",
+            remedy: "push a variant of the image for the build of the node, or use a node that matches: a RuntimeClass of a pool selects \
+                     one",
+            source: "https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/version-compatibility",
+        },
+        Symptom {
             id: "image-pull-network",
             title: "Images are not pulled: the node does not reach the registry",
             detection: Detection::Events { about: PodState::NotReady, reasons: &["Failed"], texts: checks::CONNECTION },
@@ -517,8 +528,16 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "hostname-override",
             title: "Network adapters and HNS endpoints of containers are deleted",
-            detection: on_node("C:\\k\\kube-proxy.exe --hostname-override=$(hostname)"),
-            cause: "kube-proxy runs without --hostname-override, and does not know the name of its node",
+            detection: log(
+                &["kube-proxy"],
+                &[
+                    "failed to retrieve node info: nodes \"",
+                    "failed to retrieve node info\" err=\"nodes \\\"",
+                    "command failed\" err=\"node \\\"",
+                ],
+                "C:\\k\\kube-proxy.exe --hostname-override=$(hostname)",
+            ),
+            cause: "kube-proxy runs without --hostname-override or with another name than that of its node, and finds no such node",
             remedy: "start kube-proxy with this option; in a HostProcess container with the name of the node from the downward API",
             source: TIPS,
         },
@@ -549,6 +568,14 @@ pub static SYMPTOMS: &[Symptom] = {
             remedy: "start the service, and look at its log. In the facts of the node is whether Windows starts it again: \
                      status.facts of its WindowsNodeConfig",
             source: TIPS,
+        },
+        Symptom {
+            id: "kubelet-port",
+            title: "kubectl logs, exec and port-forward do not reach the pods of a node",
+            detection: agent(checks::kubelet_port, "Get-NetTCPConnection -State Listen -LocalPort 10250"),
+            cause: "the kubelet runs, and its server does not: it has not started yet, or another program had taken its port",
+            remedy: "look at the end of the log of the kubelet. If it names the port, end the other program and restart the kubelet",
+            source: "https://kubernetes.io/docs/reference/networking/ports-and-protocols/",
         },
         Symptom {
             id: "mtu",

@@ -2,19 +2,22 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use serde::{Deserialize, Serialize};
 use winpool_api::facts::OsVersion;
 
 use crate::ForeignText;
 
 /// The platforms for which an image has an entry; a single manifest has one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct ImagePlatforms {
     /// The entries, without attestations and other artifacts that are not images.
     pub platforms: Vec<ImagePlatform>,
 }
 
 /// The platform of one entry.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ImagePlatform {
     /// The operating system, such as `windows`.
     pub os: String,

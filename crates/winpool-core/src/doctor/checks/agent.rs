@@ -1,4 +1,4 @@
-//! Symptoms that the agent of a node shows, once it was asked.
+//! Symptoms that the agent of a node shows, on request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,8 +45,8 @@ fn answer<'c>(
 ) -> Result<&'c NodeDiagnosis, String> {
     let config = config.ok_or_else(|| format!("{node} has no agent"))?;
     case.answer(config).ok_or_else(|| match config.diagnosis_request() {
-        None => format!("{node} was not asked"),
-        Some(at) => format!("{node} was asked at {at}, and has not answered yet"),
+        None => format!("no diagnosis of {node} is requested"),
+        Some(at) => format!("a diagnosis of {node} is requested since {at}, and not there yet"),
     })
 }
 
@@ -157,6 +157,24 @@ fn is_private(network: &str) -> bool {
         Ok(IpAddr::V6(address)) => length >= 7 && address.is_unique_local(),
         Err(_) => true,
     }
+}
+
+/// The port of a kubelet, unless its node reports another one.
+const KUBELET_PORT: i32 = 10250;
+
+/// A kubelet that runs, and does not listen on its port.
+pub fn kubelet_port(case: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
+    let ports = read(&answer.ports, node, "ports")?;
+    let nodes = case.evidence.nodes().map_err(|unavailable| unavailable.to_string())?;
+    let reported = nodes.iter().find(|one| name(&one.metadata) == node).and_then(|one| {
+        let endpoints = one.status.as_ref()?.daemon_endpoints.as_ref()?;
+        Some(endpoints.kubelet_endpoint.as_ref()?.port).filter(|port| *port > 0)
+    });
+    let port = reported.unwrap_or(KUBELET_PORT);
+    let runs = answer.services.iter().any(|one| one.name == "kubelet" && one.state == ServiceRunState::Running);
+    let listens = ports.iter().any(|one| i64::from(*one) == i64::from(port));
+    let text = || format!("no program listens on port {port}, and the kubelet runs");
+    Ok((runs && !listens).then(|| Observation::of_node(node, "TCP ports", text())).into_iter().collect())
 }
 
 /// How many times its maximum a log is that is not rotated. The kubelet checks it every 10 seconds.
