@@ -84,7 +84,7 @@ impl NodeLogReader {
     }
 
     async fn content(&self, node: &str, source: LogSource) -> Result<LogContent, String> {
-        let LogSource { service, files } = source;
+        let LogSource { service, files, .. } = source;
         let since = self.window.since;
         let query = format!("?query={service}&sinceTime={since:.0}&tailLines={MAX_EVENTS}");
         let answer = self.get(node, &query).await?;

@@ -3,7 +3,8 @@
 //!
 //! Sources, read in 2026-11: rancher/windows log collector (`Get-HnsNetwork`, `Get-HnsEndpoint`, their members), microsoft/SDN,
 //! `Kubernetes/windows/hns.psm1`; kubernetes/kubernetes issues 135802 and 110849 (both forms of `hnsdiag list loadbalancers`);
-//! MicrosoftDocs/windows-powershell-docs, `nettcpip` (`Get-NetRoute`, `Get-NetIPInterface`, `Get-NetTCPConnection`).
+//! MicrosoftDocs/windows-powershell-docs, `nettcpip` (`Get-NetRoute`, `Get-NetIPInterface`, `Get-NetTCPConnection`);
+//! awslabs/amazon-eks-ami 069c0eb1, `eks-log-collector.ps1` (the event log EKS, with kubelet and kube-proxy as providers).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,6 +46,8 @@ const MAX_LINE: usize = 400;
 const MAX_ENDPOINTS: usize = 160;
 const MAX_NAME: usize = 48;
 const MEBIBYTE: u64 = 1024 * 1024;
+/// The directory of RKE2's agent, unless its data directory is set.
+const RKE2: &str = "C:/var/lib/rancher/rke2/agent";
 /// The end of a list that was read.
 const READ: &str = "read";
 
@@ -185,10 +188,16 @@ fn container_log(line: &str, kubelet: Option<&Value>) -> Option<ContainerLog> {
     })
 }
 
+/// Where a log may be, if it is a file.
+fn paths(source: &LogSource) -> Vec<String> {
+    let files = source.files.iter().map(|file| format!("C:/var/log/{file}"));
+    let of_rke2 = source.of_rke2.map(|file| format!("{RKE2}/{file}"));
+    files.chain(of_rke2).map(|path| path.replace('/', r"\")).collect()
+}
+
 /// The end of a log, without credentials; `None` without lines.
 fn log_end(host: &dyn Host, source: &LogSource) -> Option<LogEnd> {
-    let paths: Vec<_> = source.files.iter().map(|file| format!(r"C:\var\log\{}", file.replace('/', r"\"))).collect();
-    let (service, files) = (quoted(source.service), script::array(&paths));
+    let (service, files) = (quoted(source.service), script::array(&paths(source)));
     let values = format!("$service = {service}\n$files = {files}\n$lines = {MAX_LINES}\n");
     let output = script::output(host, &format!("{values}{LOGS}"), LOG_LIMIT);
     let place = output.lines().find_map(|line| line.strip_prefix("place|"))?;

@@ -1,15 +1,17 @@
 $ErrorActionPreference = 'Stop'
 $ProgressPreference = 'SilentlyContinue'
-try {
-  $query = @{ LogName = 'Application'; ProviderName = $service }
-  $events = @(Get-WinEvent -MaxEvents $lines -FilterHashtable $query)
-  [array]::Reverse($events)
-  'place|event log Application'
-  foreach ($event in $events) {
-    'line|{0:o} {1}' -f $event.TimeCreated.ToUniversalTime(), ($event.Message -replace '\s+', ' ')
-  }
-  exit
-} catch { }
+foreach ($log in 'EKS', 'Application') {
+  try {
+    $query = @{ LogName = $log; ProviderName = $service }
+    $events = @(Get-WinEvent -MaxEvents $lines -FilterHashtable $query)
+    [array]::Reverse($events)
+    'place|event log {0}' -f $log
+    foreach ($event in $events) {
+      'line|{0:o} {1}' -f $event.TimeCreated.ToUniversalTime(), ($event.Message -replace '\s+', ' ')
+    }
+    exit
+  } catch { }
+}
 try {
   $existing = Get-Item -LiteralPath $files -ErrorAction SilentlyContinue
   $file = $existing | Sort-Object -Property LastWriteTime | Select-Object -Last 1

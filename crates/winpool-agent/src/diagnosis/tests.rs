@@ -148,3 +148,14 @@ fn a_diagnosis_of_any_node_has_at_most_sixteen_kibibytes() {
     );
     assert_eq!(diagnosis.endpoints.unwrap().len(), MAX_ENDPOINTS);
 }
+
+#[test]
+fn the_file_of_a_log_is_below_var_log_or_where_rke2_writes_it() {
+    let kubelet = [
+        r"C:\var\log\kubelet.log",
+        r"C:\var\log\kubelet\kubelet.log",
+        r"C:\var\log\kubelet\kubelet.err.log",
+        r"C:\var\lib\rancher\rke2\agent\logs\kubelet.log",
+    ];
+    assert_eq!(paths(&LOG_SOURCES[0]), kubelet);
+}

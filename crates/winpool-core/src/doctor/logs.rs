@@ -11,17 +11,33 @@ pub struct LogSource {
     pub service: &'static str,
     /// Where it may be below `C:\var\log` if there is no such provider.
     pub files: &'static [&'static str],
+    /// Where RKE2 writes it below its directory `agent`, which only the agent of winpool can read.
+    pub of_rke2: Option<&'static str>,
 }
 
 /// The logs that are read. The names of files are those that a kubelet tries itself, `heuristicsCopyFileLogs` in
 /// <https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/kubelet_server_journal.go>, and that of
 /// <https://github.com/kubernetes-sigs/sig-windows-tools/blob/master/hostprocess/PrepareNode.ps1>. The provider of nssm is in
-/// <https://github.com/puppetlabs/nssm/blob/a1c32603645df5c4b0b0a13b89a51db06340c1b2/event.cpp>. Read on 2026-11-26.
+/// <https://github.com/puppetlabs/nssm/blob/a1c32603645df5c4b0b0a13b89a51db06340c1b2/event.cpp>. Those of RKE2 are in
+/// <https://docs.rke2.io/reference/logging> and in `pkg/executor/pebinary/pebinary.go` of rancher/rke2 0d48392a. Read on 2026-11-26 and
+/// 2026-11-27.
 pub const LOG_SOURCES: [LogSource; 4] = [
-    LogSource { service: "kubelet", files: &["kubelet.log", "kubelet/kubelet.log", "kubelet/kubelet.err.log"] },
-    LogSource { service: "containerd", files: &["containerd.log", "containerd/containerd.log"] },
-    LogSource { service: "kube-proxy", files: &["kube-proxy.log", "kube-proxy/kube-proxy.log"] },
-    LogSource { service: "nssm", files: &[] },
+    LogSource {
+        service: "kubelet",
+        files: &["kubelet.log", "kubelet/kubelet.log", "kubelet/kubelet.err.log"],
+        of_rke2: Some("logs/kubelet.log"),
+    },
+    LogSource {
+        service: "containerd",
+        files: &["containerd.log", "containerd/containerd.log"],
+        of_rke2: Some("containerd/containerd.log"),
+    },
+    LogSource {
+        service: "kube-proxy",
+        files: &["kube-proxy.log", "kube-proxy/kube-proxy.log"],
+        of_rke2: Some("logs/kube-proxy.log"),
+    },
+    LogSource { service: "nssm", files: &[], of_rke2: None },
 ];
 
 /// The time of which logs are read.
