@@ -10,7 +10,7 @@ pub(super) use agent::{
     AgentCheck, answered, duplicate_endpoints, large_log, larger_mtu, missing_endpoints, no_load_balancer, no_network,
     public_exception, stopped_service,
 };
-pub(super) use components::{before_cni, cni, csi, kube_proxy};
+pub(super) use components::{CNI, CSI, KUBE_PROXY, before_cni, component};
 pub(super) use logs::logged;
 pub(super) use nodes::{
     NO_CNI, PLEG, expired_lease, known_defects, machines, other_conditions, pools, renewed_lease, unknown_conditions,

@@ -30,41 +30,7 @@ pub enum DiagnosisSubject {
     Pod { namespace: String, name: String },
 }
 
-named_enum! {
-    /// A kind of objects that is read, or the logs of nodes.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    #[allow(missing_docs)] // the names say it
-    pub enum EvidencePart {
-        Pools,
-        Nodes,
-        Pods,
-        Events,
-        DaemonSets,
-        Leases,
-        EndpointSlices,
-        Machines,
-        NodeConfigs,
-        NodeLogs,
-    }
-}
-
 impl EvidencePart {
-    /// The kind of its objects.
-    pub const fn kind(self) -> Option<Kind> {
-        Some(match self {
-            Self::Pools => Kind::POOL,
-            Self::Nodes => Kind::NODE,
-            Self::Pods => Kind::POD,
-            Self::Events => Kind::EVENT,
-            Self::DaemonSets => Kind::DAEMON_SET,
-            Self::Leases => Kind::LEASE,
-            Self::EndpointSlices => Kind::ENDPOINT_SLICE,
-            Self::Machines => Kind::MACHINE,
-            Self::NodeConfigs => Kind::NODE_CONFIG,
-            Self::NodeLogs => return None,
-        })
-    }
-
     /// The name of the resource, as in a role, or of the logs in messages.
     pub const fn resource(self) -> &'static str {
         match self.kind() {
@@ -152,48 +118,6 @@ pub enum LogContent {
     Unread(String),
 }
 
-/// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the names say it
-pub struct Evidence {
-    /// When it was read.
-    pub at: Timestamp,
-    pub subject: DiagnosisSubject,
-    pub pools: EvidenceLayer<DynamicObject>,
-    /// The nodes that the diagnosis is about, and no others.
-    pub nodes: EvidenceLayer<Node>,
-    pub pods: EvidenceLayer<Pod>,
-    pub events: EvidenceLayer<Event>,
-    pub daemon_sets: EvidenceLayer<DaemonSet>,
-    pub leases: EvidenceLayer<Lease>,
-    pub endpoint_slices: EvidenceLayer<EndpointSlice>,
-    /// The Machines of Cluster API in the namespace of the pool.
-    pub machines: EvidenceLayer<Value>,
-    /// The WindowsNodeConfigs of the nodes, in which their agents answer.
-    pub node_configs: EvidenceLayer<DynamicObject>,
-    pub node_logs: EvidenceLayer<NodeLog>,
-}
-
-impl Evidence {
-    /// Nothing but empty parts, and no logs.
-    pub fn empty(at: Timestamp, subject: DiagnosisSubject) -> Self {
-        Self {
-            at,
-            subject,
-            pools: EvidenceLayer::default(),
-            nodes: EvidenceLayer::default(),
-            pods: EvidenceLayer::default(),
-            events: EvidenceLayer::default(),
-            daemon_sets: EvidenceLayer::default(),
-            leases: EvidenceLayer::default(),
-            endpoint_slices: EvidenceLayer::default(),
-            machines: EvidenceLayer::default(),
-            node_configs: EvidenceLayer::default(),
-            node_logs: EvidenceLayer::Unavailable("give --node-logs".to_owned()),
-        }
-    }
-}
-
 impl EvidenceLayer<Value> {
     /// The objects as their type, without those of another structure, and the problem of the first of these.
     fn decoded<T: DeserializeOwned>(self, part: &str) -> (EvidenceLayer<T>, Option<Problem>) {
@@ -214,11 +138,41 @@ impl EvidenceLayer<Value> {
     }
 }
 
-/// The parts, by their names in a bundle. What reads and writes their types is compiled with its callers, which are not optimized
-/// for speed.
+/// The parts, with their names in a bundle and the kinds of their objects. What reads and writes their types is compiled with its
+/// callers, which are not optimized for speed.
 macro_rules! parts {
-    ($($field:ident: $type:ty = $part:ident $name:literal),* $(,)?) => {
+    ($($(#[$of:meta])* $field:ident: $type:ty = $part:ident $name:literal $kind:expr,)*) => {
+        named_enum! {
+            /// A kind of objects that is read, or the logs of nodes.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+            #[allow(missing_docs)] // the names say it
+            pub enum EvidencePart { $($part,)* }
+        }
+
+        impl EvidencePart {
+            /// The kind of its objects.
+            pub const fn kind(self) -> Option<Kind> {
+                match self { $(Self::$part => $kind,)* }
+            }
+        }
+
+        /// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs)] // the names say it
+        pub struct Evidence {
+            /// When it was read.
+            pub at: Timestamp,
+            pub subject: DiagnosisSubject,
+            $($(#[$of])* pub $field: EvidenceLayer<$type>,)*
+        }
+
         impl Evidence {
+            /// Nothing but empty parts, and no logs.
+            pub fn empty(at: Timestamp, subject: DiagnosisSubject) -> Self {
+                let empty = Self { at, subject, $($field: EvidenceLayer::default(),)* };
+                Self { node_logs: EvidenceLayer::Unavailable("give --node-logs".to_owned()), ..empty }
+            }
+
             /// Why a part is missing or incomplete.
             pub fn missing(&self, part: EvidencePart) -> Option<Unavailable> {
                 let missing = match part { $(EvidencePart::$part => self.$field.missing(),)* };
@@ -279,14 +233,17 @@ const AT: &str = "at";
 const SUBJECT: &str = "subject";
 
 parts! {
-    pools: DynamicObject = Pools "pools",
-    nodes: Node = Nodes "nodes",
-    pods: Pod = Pods "pods",
-    events: Event = Events "events",
-    daemon_sets: DaemonSet = DaemonSets "daemonSets",
-    leases: Lease = Leases "leases",
-    endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices",
-    machines: Value = Machines "machines",
-    node_configs: DynamicObject = NodeConfigs "nodeConfigs",
-    node_logs: NodeLog = NodeLogs "nodeLogs",
+    pools: DynamicObject = Pools "pools" Some(Kind::POOL),
+    /// The nodes that the diagnosis is about, and no others.
+    nodes: Node = Nodes "nodes" Some(Kind::NODE),
+    pods: Pod = Pods "pods" Some(Kind::POD),
+    events: Event = Events "events" Some(Kind::EVENT),
+    daemon_sets: DaemonSet = DaemonSets "daemonSets" Some(Kind::DAEMON_SET),
+    leases: Lease = Leases "leases" Some(Kind::LEASE),
+    endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices" Some(Kind::ENDPOINT_SLICE),
+    /// The Machines of Cluster API in the namespace of the pool.
+    machines: Value = Machines "machines" Some(Kind::MACHINE),
+    /// The WindowsNodeConfigs of the nodes, in which their agents answer.
+    node_configs: DynamicObject = NodeConfigs "nodeConfigs" Some(Kind::NODE_CONFIG),
+    node_logs: NodeLog = NodeLogs "nodeLogs" None,
 }
