@@ -276,7 +276,7 @@ impl Remedy {
 
 /// The toleration of a taint as YAML in one line.
 fn toleration_text(Taint { key, value, effect }: &Taint) -> String {
-    let effect = effect.as_str();
+    let effect = effect.name();
     match value.as_str() {
         "" => format!("{{key: {key}, operator: Exists, effect: {effect}}}"),
         value => format!("{{key: {key}, value: {value:?}, effect: {effect}}}"),

@@ -209,7 +209,7 @@ fn tolerations(users: &[ClassUser]) -> Vec<core::Toleration> {
         // Pools that share a class usually have the same taints.
         user.spec.taints.iter().chain(&user.spec.replaces_taints).filter(|taint| tolerated.insert(*taint)).for_each(
             |taint| {
-                add(toleration_of(&taint.key, &taint.value, taint.effect.as_str()));
+                add(toleration_of(&taint.key, &taint.value, taint.effect.name()));
             },
         );
         user.class.tolerations.iter().for_each(|toleration| add(written(toleration)));
@@ -221,7 +221,7 @@ fn tolerations(users: &[ClassUser]) -> Vec<core::Toleration> {
 fn toleration_of(key: &str, value: &str, effect: &str) -> core::Toleration {
     core::Toleration {
         key: Some(key.to_owned()),
-        operator: Some("Equal".to_owned()),
+        operator: Some(TolerationOperator::Equal.name().to_owned()),
         value: non_empty(value),
         effect: Some(effect.to_owned()),
         toleration_seconds: None,
@@ -229,15 +229,11 @@ fn toleration_of(key: &str, value: &str, effect: &str) -> core::Toleration {
 }
 
 fn written(toleration: &Toleration) -> core::Toleration {
-    let operator = match toleration.operator {
-        TolerationOperator::Equal => "Equal",
-        TolerationOperator::Exists => "Exists",
-    };
     core::Toleration {
         key: non_empty(&toleration.key),
-        operator: Some(operator.to_owned()),
+        operator: Some(toleration.operator.name().to_owned()),
         value: non_empty(&toleration.value),
-        effect: toleration.effect.map(|effect| effect.as_str().to_owned()),
+        effect: toleration.effect.map(|effect| effect.name().to_owned()),
         toleration_seconds: toleration.toleration_seconds,
     }
 }

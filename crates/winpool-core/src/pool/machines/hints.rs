@@ -155,8 +155,8 @@ fn joined_labels(labels: &BTreeMap<String, String>) -> String {
 
 fn joined_taints(taints: &[Taint]) -> String {
     let one = |taint: &Taint| match taint.value.as_str() {
-        "" => format!("{}:{}", taint.key, taint.effect.as_str()),
-        value => format!("{}={value}:{}", taint.key, taint.effect.as_str()),
+        "" => format!("{}:{}", taint.key, taint.effect.name()),
+        value => format!("{}={value}:{}", taint.key, taint.effect.name()),
     };
     taints.iter().map(one).collect::<Vec<_>>().join(",")
 }
