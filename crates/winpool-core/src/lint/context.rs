@@ -18,12 +18,12 @@ use winpool_api::{
 
 use super::{
     LintedMachines, LintedNodes, TargetCluster, Workload,
-    node_labels::ARCHITECTURE,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
     workload::{PodSpec, group},
 };
 use crate::{
     image::{HostNode, Lookup, Reference},
+    node::{ARCHITECTURE, labels_of_kubelet},
     release_labels,
     workload::{
         SchedulingState, System, Template,
@@ -319,17 +319,14 @@ fn os_sku(build: Build) -> Option<String> {
 /// A pool with nodes of every build.
 fn any_windows_nodes() -> PoolState {
     let taints = vec![Taint { key: "os".to_owned(), value: "windows".to_owned(), effect: TaintEffect::NoSchedule }];
+    let labels = |build: Build| {
+        let mut labels = labels_of_kubelet(build);
+        release_labels::replace(&mut labels, release_labels::expected(build));
+        labels
+    };
     let group = |build: Build| NodeGroup {
         exists: false,
-        labels: [
-            (label::OS, "windows".to_owned()),
-            (label::ARCH, ARCHITECTURE.to_owned()),
-            (label::WINDOWS_BUILD, build.to_string()),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .chain(release_labels::expected(build).into_iter().map(|key| (key, label::RUNS_VALUE.to_owned())))
-        .collect(),
+        labels: labels(build),
         individual: Arc::default(),
         taints: taints.clone(),
         withheld: Vec::new(),

@@ -15,7 +15,7 @@ use winpool_api::{
 use crate::{
     kind::Kind,
     kubernetes::quantity::Quantity,
-    node::WindowsNode,
+    node::{ARCHITECTURE, WindowsNode},
     operation::{Action, Write, WriteTarget},
     pool::{Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec},
     release_labels,
@@ -45,7 +45,7 @@ impl ClassUser<'_> {
             RuntimeClassScope::Build | RuntimeClassScope::Pool => (label::WINDOWS_BUILD.to_owned(), build.to_string()),
             RuntimeClassScope::Compatible => (release_labels::key_of(build), label::RUNS_VALUE.to_owned()),
         };
-        let system = [(label::OS.to_owned(), "windows".to_owned()), (label::ARCH.to_owned(), "amd64".to_owned())];
+        let system = [(label::OS.to_owned(), "windows".to_owned()), (label::ARCH.to_owned(), ARCHITECTURE.to_owned())];
         let mut labels: BTreeMap<String, String> = system.into_iter().chain([scope]).collect();
         if self.class.scope == RuntimeClassScope::Pool {
             labels.insert(label::POOL.to_owned(), self.pool.name.clone());
