@@ -74,7 +74,7 @@ impl ReportInput<'_> {
 
     /// The profile of the pool, if it is valid.
     pub fn profile(&self) -> Option<&Profile> {
-        self.snapshot.profiles.get(self.spec.profile.as_ref()?)?.profile.as_ref().ok()
+        self.snapshot.profile_of(self.spec)
     }
 
     /// The workloads of the pool, if they are known.
