@@ -7,11 +7,11 @@ use serde_json::json;
 use tree_sitter::{Node, Parser, Tree};
 use winpool_api::{
     ProxySettings,
-    facts::{ContainerRuntime, ContainerdLine, Minor},
+    facts::{Build, ContainerRuntime, ContainerdLine, Minor},
 };
 use winpool_core::{
     profile::{self, Profile},
-    render::{kubelet::kubeadm_patch, node_script::NodeScript, scripts},
+    render::{Variant, kubelet::kubeadm_patch, node_script::NodeScript, scripts},
 };
 
 use crate::{cases::cases, golden_cluster_api::output};
@@ -129,8 +129,11 @@ fn with_value(value: &str) -> String {
     NodeScript {
         name: "web-1",
         files: &keys.map(|key| (key.to_owned(), value.to_owned())).into(),
-        kubelets: &BTreeSet::from([Minor(36)]),
-        runtimes: &BTreeSet::from([ContainerRuntime::Containerd(ContainerdLine::new(2, 2))]),
+        variants: &BTreeSet::from([Variant {
+            kubelet: Minor(36),
+            runtime: ContainerRuntime::Containerd(ContainerdLine::new(2, 2)),
+            host: Build(20348),
+        }]),
         profile: &profile(value),
     }
     .text()

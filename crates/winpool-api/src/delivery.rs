@@ -108,7 +108,8 @@ impl Default for RolloutSettings {
     }
 }
 
-fn one() -> u32 {
+/// The default of counts and attempts.
+pub(super) fn one() -> u32 {
     1
 }
 

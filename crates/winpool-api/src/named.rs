@@ -17,6 +17,12 @@ macro_rules! named_enum {
             $vis const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $crate::named_enum!(@ $variant $($name)?),)* }
             }
+
+            /// The one with this name.
+            #[allow(dead_code)] // not every type is looked up
+            $vis fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
         }
     };
     (@ $variant:ident) => { stringify!($variant) };

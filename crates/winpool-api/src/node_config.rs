@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
+    delivery::one,
     node_diagnosis::NodeDiagnosis,
     node_facts::NodeFacts,
     pattern::{DIGEST, DURATION, OBJECT_NAME},
@@ -82,7 +83,7 @@ pub struct WindowsNodeConfigSpec {
     pub disruption: Disruption,
     /// The attempt. An agent applies a digest that failed on its node again only with a higher attempt. One that is applied, is applied
     /// again if it is not confirmed and something else has changed the node. Example: 1.
-    #[serde(default = "first_attempt")]
+    #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub attempt: u32,
     /// The digest, such as 3f9a1c…, that the operator has verified on the node. Until it equals digest, the agent rolls back after
@@ -100,10 +101,6 @@ pub struct WindowsNodeConfigSpec {
     /// Example: 2026-06-01T12:00:00Z.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnose: Option<Time>,
-}
-
-fn first_attempt() -> u32 {
-    1
 }
 
 /// Reads a value that a newer version of winpool has written as the default: during an upgrade programs of two versions read the

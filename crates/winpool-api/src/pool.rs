@@ -103,7 +103,7 @@ pub struct WindowsNodePoolSpec {
 
     /// The lowest revision of Windows that the nodes should have: the last part of a version such as 10.0.20348.2402.
     /// 0 means no requirement.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "status::is_zero")]
     #[schemars(range(max = 1_000_000))]
     pub min_revision: u32,
 
@@ -170,12 +170,6 @@ pub struct ProfileRef {
     /// The name of a WindowsRuntimeProfile, such as standard.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-}
-
-// serde passes a reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_zero(revision: &u32) -> bool {
-    *revision == 0
 }
 
 fn default_taints() -> Vec<Taint> {

@@ -77,21 +77,20 @@ fn quantity(Pattern { pattern, .. }: Pattern) -> Schema {
 
 /// A map from resource to quantity, atomic.
 pub fn resources(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "object",
-        "maxProperties": 8,
-        "x-kubernetes-map-type": "atomic",
-        "additionalProperties": quantity(QUANTITY),
-    })
+    quantities(QUANTITY)
 }
 
 /// A map from eviction signal to threshold, atomic.
 pub fn thresholds(_: &mut SchemaGenerator) -> Schema {
+    quantities(THRESHOLD)
+}
+
+fn quantities(pattern: Pattern) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 8,
         "x-kubernetes-map-type": "atomic",
-        "additionalProperties": quantity(THRESHOLD),
+        "additionalProperties": quantity(pattern),
     })
 }
 

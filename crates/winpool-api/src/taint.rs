@@ -8,7 +8,10 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::pattern::{KEY, LABEL_VALUE};
+use crate::{
+    named::named_enum,
+    pattern::{KEY, LABEL_VALUE},
+};
 
 /// A taint of a node.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
@@ -25,13 +28,15 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
-/// What a taint does to pods that do not tolerate it.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // as in Kubernetes
-pub enum TaintEffect {
-    NoSchedule,
-    PreferNoSchedule,
-    NoExecute,
+named_enum! {
+    /// What a taint does to pods that do not tolerate it.
+    #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[allow(missing_docs)] // as in Kubernetes
+    pub enum TaintEffect {
+        NoSchedule,
+        PreferNoSchedule,
+        NoExecute,
+    }
 }
 
 /// The identity of a taint on a node: its key and effect, written `key:Effect`.
@@ -54,29 +59,13 @@ impl TaintKey {
 
 impl From<&Taint> for TaintKey {
     fn from(taint: &Taint) -> Self {
-        Self { key: taint.key.clone(), effect: taint.effect.as_str().to_owned() }
+        Self { key: taint.key.clone(), effect: taint.effect.name().to_owned() }
     }
 }
 
 impl From<&NodeTaint> for TaintKey {
     fn from(taint: &NodeTaint) -> Self {
         Self { key: taint.key.clone(), effect: taint.effect.clone() }
-    }
-}
-
-impl TaintEffect {
-    /// The name of the effect in Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoSchedule => "NoSchedule",
-            Self::PreferNoSchedule => "PreferNoSchedule",
-            Self::NoExecute => "NoExecute",
-        }
-    }
-
-    /// The effect with this name; `None` if Kubernetes has no such effect.
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::NoSchedule, Self::PreferNoSchedule, Self::NoExecute].into_iter().find(|effect| effect.as_str() == name)
     }
 }
 
@@ -97,7 +86,7 @@ impl PartialEq<NodeTaint> for Taint {
     /// Whether the taint of a node has the same key, value and effect.
     fn eq(&self, other: &NodeTaint) -> bool {
         let value = other.value.as_deref().unwrap_or_default();
-        (self.key.as_str(), self.value.as_str(), self.effect.as_str()) == (&other.key, value, &other.effect)
+        (self.key.as_str(), self.value.as_str(), self.effect.name()) == (&other.key, value, &other.effect)
     }
 }
 

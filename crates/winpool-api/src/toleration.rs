@@ -5,7 +5,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Taint, TaintEffect};
+use crate::{Taint, TaintEffect, named::named_enum};
 
 /// A toleration that a class adds to its pods.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,22 +36,23 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-/// How a toleration's value relates to the taint's.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // as in Kubernetes
-pub enum TolerationOperator {
-    #[default]
-    Equal,
-    Exists,
+named_enum! {
+    /// How a toleration's value relates to the taint's.
+    #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[allow(missing_docs)] // as in Kubernetes
+    pub enum TolerationOperator {
+        #[default]
+        Equal,
+        Exists,
+    }
 }
 
 impl Toleration {
     /// Parses the toleration of an object; `None` if its operator or effect is not known.
     pub fn read(toleration: &core::Toleration) -> Option<Self> {
         let operator = match toleration.operator.as_deref() {
-            None | Some("" | "Equal") => TolerationOperator::Equal,
-            Some("Exists") => TolerationOperator::Exists,
-            Some(_) => return None,
+            None | Some("") => TolerationOperator::default(),
+            Some(operator) => TolerationOperator::named(operator)?,
         };
         let effect = match toleration.effect.as_deref() {
             None | Some("") => None,

@@ -84,9 +84,21 @@ pub fn adopt(snapshot: &Snapshot, options: &AdoptOptions) -> Adoption {
 
 fn adopted_pool(snapshot: &Snapshot, group: &Group, preference: &Preference, options: &AdoptOptions) -> AdoptedPool {
     let taints = GroupTaints::of(group, preference);
-    let classes = classes::of_group(snapshot, group, &taints);
-    let (profile, uses_profile) = (AdoptedProfile::of(&group.nodes, &options.kubelets), options.use_profiles);
-    AdoptedPool { profile, uses_profile, ..AdoptedPool::new(group, taints, classes) }
+    let (classes, omitted_classes) = classes::of_group(snapshot, group, &taints);
+    AdoptedPool {
+        name: group.name.clone(),
+        build: group.build,
+        nodes: group.nodes.iter().map(|node| node.name.clone()).collect(),
+        origin: group.origin.clone(),
+        divisible_by: group.divisible_by.clone(),
+        selector: group.selector.clone(),
+        taints,
+        classes,
+        omitted_classes,
+        profile: AdoptedProfile::of(&group.nodes, &options.kubelets),
+        uses_profile: options.use_profiles,
+        changes: AdoptionChanges::default(),
+    }
 }
 
 /// Adopts the RuntimeClasses that differ from what the pool needs, and omits those that it cannot have.

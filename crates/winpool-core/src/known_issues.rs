@@ -322,7 +322,7 @@ pub fn after_upgrade(
     let Installed::Known(versions) = installed(issue.component, node, pods) else { return None };
     let is_target = |version: &ComponentVersion| version.0[1] == target.0;
     match versions.iter().any(|version| issue.range(*version).is_some()) {
-        true => ends(issue, target),
+        true => first_without(issue, target).map(AfterUpgrade::Ends),
         false if versions.iter().all(is_target) => None,
         false => begins(issue, target),
     }
@@ -353,10 +353,6 @@ pub fn of_kube_proxy(target: Minor) -> (Vec<&'static str>, Option<ComponentVersi
     let issues: Vec<_> = KNOWN_ISSUES.iter().filter(is_in).collect();
     let without: Option<Vec<_>> = issues.iter().map(|issue| first_without(issue, target)).collect();
     (issues.iter().map(|issue| issue.id).collect(), without.and_then(|versions| versions.into_iter().max()))
-}
-
-fn ends(issue: &KnownIssue, target: Minor) -> Option<AfterUpgrade> {
-    first_without(issue, target).map(AfterUpgrade::Ends)
 }
 
 /// Which releases of a minor have an issue of the kubelet or of kube-proxy; `None` if the first one has not.

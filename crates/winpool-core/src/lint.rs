@@ -115,7 +115,7 @@ pub fn workload(workload: &Workload<'_>, context: &LintContext<'_>) -> Vec<Findi
     if let Some(template) = &template {
         let placement = context.placement(template, suggests_windows);
         if placement.is_windows() {
-            findings.extend(workload::api_version(workload.object(), context.target().minor));
+            findings.extend(workload::api_version(workload.object(), context.target.minor));
             findings.extend(unknown_fields::check(workload.kind(), workload.object()));
         }
         let invalid: Vec<_> = findings.iter().map(|finding| finding.path.clone()).collect();
@@ -143,17 +143,17 @@ fn check(
         findings.extend(class::check(template, placement, context));
         findings.extend(command::check(spec));
         findings.extend(storage::check(spec, context));
-        findings.extend(pod::check(spec, context.target()));
-        findings.extend(container::check(template, spec, context.target()));
+        findings.extend(pod::check(spec, context.target));
+        findings.extend(container::check(template, spec, context.target));
         findings.extend(known_issue::check(template, spec, placement, context));
     } else if template.os == Some(System::Linux) {
-        findings.extend(pod::windows_options_on_linux(spec, context.target().minor));
+        findings.extend(pod::windows_options_on_linux(spec, context.target.minor));
     } else if placement.system == Some(System::Linux) {
         findings.extend(pod::windows_options_beside_linux_selector(spec));
     }
     if !workload.spec()["os"].is_null() {
         findings.retain(|finding| finding.code != Code::OsNameMissing);
-        findings.extend(pod::os_name(spec, context.target().minor));
+        findings.extend(pod::os_name(spec, context.target.minor));
     }
     if workload.annotations(host_process::INHERIT_USER).next().is_some() {
         findings.retain(|finding| finding.code != Code::HostProcessUser);
@@ -217,17 +217,17 @@ pub fn runtime_class(object: &Value, context: &LintContext<'_>) -> Vec<Finding> 
         Some(os_label::finding(&format!("scheduling.nodeSelector[{key}]"), key, value, system))
     };
     let values = values.filter_map(finding);
-    workload::api_version(object, context.target().minor).into_iter().chain(values).collect()
+    workload::api_version(object, context.target.minor).into_iter().chain(values).collect()
 }
 
 /// The findings of a KubeletConfiguration.
 pub fn kubelet_configuration(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
-    kubelet_configuration::check(object, context.target().minor)
+    kubelet_configuration::check(object, context.target.minor)
 }
 
 /// The findings of an object of Cluster API.
 pub fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
-    let mut findings = kubelet_configuration::in_files(object, context.target().minor);
+    let mut findings = kubelet_configuration::in_files(object, context.target.minor);
     findings.extend(machine_labels(object, context));
     findings.extend(context.machines.findings(object));
     findings
@@ -242,7 +242,7 @@ fn machine_labels(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
         let keys = labels.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
         keys.map(move |key| (format!("{path}[{key}]"), key))
     });
-    let lost = labels.filter(|(_, key)| context.selects_by(key) && !is_synced_to_nodes(key));
+    let lost = labels.filter(|(_, key)| context.selected_keys.contains(*key) && !is_synced_to_nodes(key));
     let problem = |key: &str| format!("nodes do not get the label {key} of their machines, and a pool selects by it");
     lost.map(|(path, key)| Finding::new(Code::MachineLabel, path, problem(key))).collect()
 }
@@ -255,7 +255,7 @@ pub fn node(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
 /// The findings of a Service of core/v1.
 pub fn service(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let mut findings = service::check(object, context);
-    findings.extend(workload::api_version(object, context.target().minor));
+    findings.extend(workload::api_version(object, context.target.minor));
     findings.sort();
     findings
 }

@@ -17,6 +17,16 @@ use super::{
     record::SignedRecord, release_labels,
 };
 
+/// The only architecture of Windows nodes: the kubelet is released for Windows on amd64 only (kubernetes/kubernetes,
+/// `hack/lib/golang.sh`, `KUBE_SUPPORTED_NODE_PLATFORMS`, 1.36).
+pub const ARCHITECTURE: &str = "amd64";
+
+/// The labels that the kubelet of a Windows node sets by itself.
+pub fn labels_of_kubelet(build: Build) -> BTreeMap<String, String> {
+    let labels = [(label::OS, "windows"), (label::ARCH, ARCHITECTURE), (label::WINDOWS_BUILD, &build.to_string())];
+    labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct WindowsNode {

@@ -96,11 +96,6 @@ named_enum! {
 }
 
 impl Resource {
-    /// The resource with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|resource| resource.name() == name)
-    }
-
     /// An amount in thousandths of a processor or in bytes.
     pub const fn quantity(self, units: i64) -> Quantity {
         match self {

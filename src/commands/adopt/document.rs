@@ -47,7 +47,7 @@ impl CommentedYaml {
         // Keys and values of labels need quotes only if they look like another type.
         let scalar = |text: &str| output::yaml(&json!(text)).trim_end().to_owned();
         let value = if value.is_empty() { String::new() } else { format!(", value: {}", scalar(value)) };
-        let item = format!("- {{ key: {}{value}, effect: {} }}", scalar(key), effect.as_str());
+        let item = format!("- {{ key: {}{value}, effect: {} }}", scalar(key), effect.name());
         self.line(&format!("{}{item}", " ".repeat(indent)));
     }
 

@@ -138,7 +138,7 @@ impl Parser {
             let Some(code) = self.code(&path, code) else { continue };
             // YAML reads off without quotes as false.
             let text = if *severity == false { Some(OFF) } else { self.text(&path, severity) };
-            match text.map(|text| Severity::ALL.into_iter().find(|severity| severity.name() == text).ok_or(text)) {
+            match text.map(|text| Severity::named(text).ok_or(text)) {
                 Some(Ok(severity)) => {
                     config.severities.insert(code, severity);
                 }

@@ -1,6 +1,6 @@
 //! The files for nodes: for kubeadm, as scripts, or complete files for nodes without a bootstrap tool.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use winpool_api::facts::{ContainerRuntime, layers::KUBEADM_PATCHES_SINCE};
 use winpool_core::{
@@ -72,7 +72,8 @@ fn printed(files: &BTreeMap<String, String>, format: &NodeFileFormat) -> String 
 
 fn for_kubeadm(active: &ActivePool) -> FilesAndProblems {
     let (mut files, mut problems) = FilesAndProblems::default();
-    for (name, RenderedConfig { configuration, kubelets, .. }) in &active.configs.configs {
+    for (name, RenderedConfig { configuration, variants, .. }) in &active.configs.configs {
+        let kubelets: BTreeSet<_> = variants.iter().map(|variant| variant.kubelet).collect();
         let unsupported = kubelets.iter().filter(|kubelet| **kubelet < KUBEADM_PATCHES_SINCE);
         problems.extend(unsupported.map(|kubelet| {
             let wrong =
@@ -94,8 +95,8 @@ fn for_kubeadm(active: &ActivePool) -> FilesAndProblems {
 
 fn scripts(active: &ActivePool, profile: &Profile) -> BTreeMap<String, String> {
     let script = |(name, config): (&String, &RenderedConfig)| {
-        let RenderedConfig { configuration, kubelets, runtimes, .. } = config;
-        let text = NodeScript { name, files: &configuration.files, kubelets, runtimes, profile }.text();
+        let RenderedConfig { configuration, variants, .. } = config;
+        let text = NodeScript { name, files: &configuration.files, variants, profile }.text();
         (format!("{name}.ps1"), text)
     };
     active.configs.configs.iter().map(script).collect()

@@ -161,7 +161,7 @@ impl<'a> Input<'a> {
 
     /// Cluster API's objects in a cluster with only this template.
     fn objects(&self, template: Option<TemplateView>) -> ClusterApiObjects {
-        ClusterApiObjects { templates: template.into_iter().collect(), ..ClusterApiObjects::empty(self.version) }
+        ClusterApiObjects { version: self.version, templates: template.into_iter().collect(), ..Default::default() }
     }
 
     /// The versions of the machines. The pool decides about containerd.

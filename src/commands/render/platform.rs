@@ -77,10 +77,8 @@ fn printed(texts: &BTreeMap<String, String>) -> Vec<&str> {
 
 /// Each configuration of a pool with its first variant and its KubeletConfiguration.
 fn configurations(active: &ActivePool) -> impl Iterator<Item = (&str, Variant, &str)> {
-    let configs = &active.configs;
-    configs.configs.iter().filter_map(|(name, rendered)| {
-        let variant = configs.variants().into_iter().find(|variant| configs.name(variant) == Some(name))?;
-        Some((name.as_str(), variant, rendered.configuration.files.get(KUBELET_YAML)?.as_str()))
+    active.configs.configs.iter().filter_map(|(name, rendered)| {
+        Some((name.as_str(), *rendered.variants.first()?, rendered.configuration.files.get(KUBELET_YAML)?.as_str()))
     })
 }
 

@@ -78,8 +78,7 @@ impl Reader {
         let places: BTreeSet<_> = used.map(|used| (used.namespace.as_str(), used.version.as_str())).collect();
         let mut machines = Vec::new();
         for (namespace, version) in places {
-            let version =
-                ApiVersion::ALL.into_iter().find(|known| known.name() == version).unwrap_or(ApiVersion::ALL[0]);
+            let version = ApiVersion::named(version).unwrap_or_default();
             match cluster::list_machine_objects(&self.client, version, namespace).await {
                 Ok(objects) => machines.extend(objects),
                 Err(error) => notes.push(format!(

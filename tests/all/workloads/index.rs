@@ -391,7 +391,7 @@ proptest! {
             }
         }
         for pool in POOLS {
-            prop_assert_eq!(index.summary(pool), PoolWorkloads::EMPTY, "pool {}", pool);
+            prop_assert_eq!(index.summary(pool), PoolWorkloads::empty(), "pool {}", pool);
         }
         prop_assert!(index.is_empty() && index.image_requests().next().is_none());
     }

@@ -6,40 +6,26 @@
 //! `cluster-autoscaler/cloudprovider/clusterapi/clusterapi_utils.go` and `clusterapi_nodegroup.go` (2026-08);
 //! kubernetes-sigs/image-builder, `images/capi/ansible/windows` (2026-08) for the paths on a Windows machine.
 
-use std::fmt;
+use derive_more::Display;
 
 use super::node_restriction::is_within;
+use crate::named::named_enum;
 
 /// The group of Cluster, MachineDeployment, MachinePool, MachineSet and Machine.
 pub const CORE_GROUP: &str = "cluster.x-k8s.io";
 /// The group of KubeadmConfig and KubeadmConfigTemplate.
 pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
 
-/// A version of Cluster API's resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ApiVersion {
-    /// Served by Cluster API 1.0 to 1.15.
-    V1Beta1,
-    /// Served by Cluster API 1.11 and later.
-    V1Beta2,
-}
-
-impl ApiVersion {
-    /// All versions, the preferred one first.
-    pub const ALL: [Self; 2] = [Self::V1Beta2, Self::V1Beta1];
-
-    /// As in `apiVersion`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V1Beta1 => "v1beta1",
-            Self::V1Beta2 => "v1beta2",
-        }
-    }
-}
-
-impl fmt::Display for ApiVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+named_enum! {
+    /// A version of Cluster API's resources, the preferred one first.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display)]
+    #[display("{}", self.name())]
+    pub enum ApiVersion {
+        /// Served by Cluster API 1.11 and later.
+        #[default]
+        V1Beta2 = "v1beta2",
+        /// Served by Cluster API 1.0 to 1.15.
+        V1Beta1 = "v1beta1",
     }
 }
 

@@ -32,11 +32,6 @@ named_enum! {
 }
 
 impl Signal {
-    /// The signal with this name, if Windows has it.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|signal| signal.name() == name)
-    }
-
     /// The reason why a signal exists only on Linux.
     pub fn linux_only_reason(name: &str) -> Option<&'static str> {
         LINUX_ONLY.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)

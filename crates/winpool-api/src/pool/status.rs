@@ -73,10 +73,10 @@ impl WindowsNodePoolStatus {
     }
 }
 
-/// Whether a count is not written.
+/// Whether a number is not written.
 #[allow(clippy::trivially_copy_pass_by_ref)] // the signature of serde
-fn is_zero(count: &u32) -> bool {
-    *count == 0
+pub(super) fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn omitted(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

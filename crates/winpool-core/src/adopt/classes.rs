@@ -63,7 +63,7 @@ pub enum OmissionReason {
 pub fn of_group(snapshot: &Snapshot, group: &Group, taints: &GroupTaints) -> (Vec<AdoptedClass>, Vec<OmittedClass>) {
     let (mut classes, mut omitted) = (Vec::new(), Vec::new());
     for existing in snapshot.runtime_classes.values() {
-        let selector = selector(existing);
+        let selector = existing.selector();
         let scope = scope(&selector, group);
         if scope.is_none() && !selects(existing, &selector, group) {
             continue;
@@ -88,11 +88,6 @@ fn untolerated<'t>(existing: &RuntimeClassView, taints: &'t GroupTaints) -> Opti
     let scheduling = Scheduling::of_class(&existing.object);
     let separating = taints.taints.iter().map(|used| &used.taint).filter(|taint| !is_for_windows(taint));
     separating.into_iter().find(|taint| !scheduling.tolerates(taint))
-}
-
-fn selector(existing: &RuntimeClassView) -> BTreeMap<String, String> {
-    let scheduling = existing.object.scheduling.as_ref();
-    scheduling.and_then(|scheduling| scheduling.node_selector.clone()).unwrap_or_default()
 }
 
 /// The scope of a selector that a class of the pool has, or that differs from it only in the labels of every Windows node.

@@ -7,7 +7,7 @@ use winpool_api::{DeletionPolicy, LabelSelector, Mode, ProfileRef, Taint, Window
 use super::{
     changes::AdoptionChanges,
     classes::{AdoptedClass, OmittedClass},
-    groups::{Group, GroupOrigin, version_name},
+    groups::{GroupOrigin, version_name},
     profile::AdoptedProfile,
     taints::{GroupTaints, TaintUse},
 };
@@ -37,24 +37,6 @@ pub struct AdoptedPool {
 }
 
 impl AdoptedPool {
-    /// The pool of a group, without its profile and the changes.
-    pub fn new(group: &Group, taints: GroupTaints, (classes, omitted): (Vec<AdoptedClass>, Vec<OmittedClass>)) -> Self {
-        Self {
-            name: group.name.clone(),
-            build: group.build,
-            nodes: group.nodes.iter().map(|node| node.name.clone()).collect(),
-            origin: group.origin.clone(),
-            divisible_by: group.divisible_by.clone(),
-            selector: group.selector.clone(),
-            taints,
-            classes,
-            omitted_classes: omitted,
-            profile: None,
-            uses_profile: false,
-            changes: AdoptionChanges::default(),
-        }
-    }
-
     pub fn spec(&self, mode: Mode) -> WindowsNodePoolSpec {
         let taints = |uses: &[TaintUse]| -> Vec<Taint> { uses.iter().map(|used| used.taint.clone()).collect() };
         let profile = self.profile.as_ref().filter(|_| self.uses_profile);

@@ -11,7 +11,7 @@ pub(super) use agent::{
     AgentCheck, answered, duplicate_endpoints, kubelet_port, large_log, larger_mtu, missing_endpoints,
     no_load_balancer, no_network, public_exception, stopped_service,
 };
-pub(super) use components::{before_cni, cni, csi, kube_proxy};
+pub(super) use components::{CNI, CSI, KUBE_PROXY, before_cni, component};
 pub(super) use images::image_platforms;
 pub use images::{registry_image, waiting_images};
 pub(super) use logs::logged;

@@ -30,42 +30,7 @@ pub enum DiagnosisSubject {
     Pod { namespace: String, name: String },
 }
 
-named_enum! {
-    /// What is read: objects, or what nodes and registries have.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    #[allow(missing_docs)] // the names say it
-    pub enum EvidencePart {
-        Pools,
-        Nodes,
-        Pods,
-        Events,
-        DaemonSets,
-        Leases,
-        EndpointSlices,
-        Machines,
-        NodeConfigs,
-        NodeLogs,
-        Images,
-    }
-}
-
 impl EvidencePart {
-    /// The kinds of its objects, the newest version first; none if it has no objects.
-    pub const fn kinds(self) -> &'static [Kind] {
-        match self {
-            Self::Pools => &[Kind::POOL],
-            Self::Nodes => &[Kind::NODE],
-            Self::Pods => &[Kind::POD],
-            Self::Events => &[Kind::EVENT],
-            Self::DaemonSets => &[Kind::DAEMON_SET],
-            Self::Leases => &[Kind::LEASE],
-            Self::EndpointSlices => &[Kind::ENDPOINT_SLICE, Kind { version: "v1beta1", ..Kind::ENDPOINT_SLICE }],
-            Self::Machines => &[Kind::MACHINE, Kind { version: "v1beta1", ..Kind::MACHINE }],
-            Self::NodeConfigs => &[Kind::NODE_CONFIG],
-            Self::NodeLogs | Self::Images => &[],
-        }
-    }
-
     /// Its name in messages: that of the resource, as in a role, if it has objects.
     pub const fn resource(self) -> &'static str {
         match self {
@@ -173,51 +138,6 @@ pub enum ImageContent {
     Unread(String),
 }
 
-/// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the names say it
-pub struct Evidence {
-    /// When it was read.
-    pub at: Timestamp,
-    pub subject: DiagnosisSubject,
-    pub pools: EvidenceLayer<DynamicObject>,
-    /// The nodes that the diagnosis is about, and no others.
-    pub nodes: EvidenceLayer<Node>,
-    pub pods: EvidenceLayer<Pod>,
-    pub events: EvidenceLayer<Event>,
-    pub daemon_sets: EvidenceLayer<DaemonSet>,
-    pub leases: EvidenceLayer<Lease>,
-    pub endpoint_slices: EvidenceLayer<EndpointSlice>,
-    /// The Machines of Cluster API in the namespace of the pool.
-    pub machines: EvidenceLayer<Value>,
-    /// The WindowsNodeConfigs of the nodes, in which their agents answer.
-    pub node_configs: EvidenceLayer<DynamicObject>,
-    pub node_logs: EvidenceLayer<NodeLog>,
-    /// The images of the pods that are not ready ([`super::waiting_images`]).
-    pub images: EvidenceLayer<RegistryImage>,
-}
-
-impl Evidence {
-    /// Nothing but empty parts, without logs and images.
-    pub fn empty(at: Timestamp, subject: DiagnosisSubject) -> Self {
-        Self {
-            at,
-            subject,
-            pools: EvidenceLayer::default(),
-            nodes: EvidenceLayer::default(),
-            pods: EvidenceLayer::default(),
-            events: EvidenceLayer::default(),
-            daemon_sets: EvidenceLayer::default(),
-            leases: EvidenceLayer::default(),
-            endpoint_slices: EvidenceLayer::default(),
-            machines: EvidenceLayer::default(),
-            node_configs: EvidenceLayer::default(),
-            node_logs: EvidenceLayer::Unavailable("give --node-logs".to_owned()),
-            images: EvidenceLayer::Unavailable("give --registry".to_owned()),
-        }
-    }
-}
-
 impl EvidenceLayer<Value> {
     /// The objects as their type, without those of another structure, and the problem of the first of these.
     fn decoded<T: DeserializeOwned>(self, part: &str) -> (EvidenceLayer<T>, Option<Problem>) {
@@ -238,11 +158,45 @@ impl EvidenceLayer<Value> {
     }
 }
 
-/// The parts, by their names in a bundle. What reads and writes their types is compiled with its callers, which are not optimized
-/// for speed.
+/// The parts, with their names in a bundle and the kinds of their objects. What reads and writes their types is compiled with its
+/// callers, which are not optimized for speed.
 macro_rules! parts {
-    ($($field:ident: $type:ty = $part:ident $name:literal),* $(,)?) => {
+    ($($(#[$of:meta])* $field:ident: $type:ty = $part:ident $name:literal $kinds:expr,)*) => {
+        named_enum! {
+            /// What is read: objects, or what nodes and registries have.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+            #[allow(missing_docs)] // the names say it
+            pub enum EvidencePart { $($part,)* }
+        }
+
+        impl EvidencePart {
+            /// The kinds of its objects, the newest version first; none if it has no objects.
+            pub const fn kinds(self) -> &'static [Kind] {
+                match self { $(Self::$part => &$kinds,)* }
+            }
+        }
+
+        /// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs)] // the names say it
+        pub struct Evidence {
+            /// When it was read.
+            pub at: Timestamp,
+            pub subject: DiagnosisSubject,
+            $($(#[$of])* pub $field: EvidenceLayer<$type>,)*
+        }
+
         impl Evidence {
+            /// Nothing but empty parts, without logs and images.
+            pub fn empty(at: Timestamp, subject: DiagnosisSubject) -> Self {
+                let empty = Self { at, subject, $($field: EvidenceLayer::default(),)* };
+                Self {
+                    node_logs: EvidenceLayer::Unavailable("give --node-logs".to_owned()),
+                    images: EvidenceLayer::Unavailable("give --registry".to_owned()),
+                    ..empty
+                }
+            }
+
             /// Why a part is missing or incomplete.
             pub fn missing(&self, part: EvidencePart) -> Option<Unavailable> {
                 let missing = match part { $(EvidencePart::$part => self.$field.missing(),)* };
@@ -303,15 +257,19 @@ const AT: &str = "at";
 const SUBJECT: &str = "subject";
 
 parts! {
-    pools: DynamicObject = Pools "pools",
-    nodes: Node = Nodes "nodes",
-    pods: Pod = Pods "pods",
-    events: Event = Events "events",
-    daemon_sets: DaemonSet = DaemonSets "daemonSets",
-    leases: Lease = Leases "leases",
-    endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices",
-    machines: Value = Machines "machines",
-    node_configs: DynamicObject = NodeConfigs "nodeConfigs",
-    node_logs: NodeLog = NodeLogs "nodeLogs",
-    images: RegistryImage = Images "images",
+    pools: DynamicObject = Pools "pools" [Kind::POOL],
+    /// The nodes that the diagnosis is about, and no others.
+    nodes: Node = Nodes "nodes" [Kind::NODE],
+    pods: Pod = Pods "pods" [Kind::POD],
+    events: Event = Events "events" [Kind::EVENT],
+    daemon_sets: DaemonSet = DaemonSets "daemonSets" [Kind::DAEMON_SET],
+    leases: Lease = Leases "leases" [Kind::LEASE],
+    endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices" [Kind::ENDPOINT_SLICE, Kind { version: "v1beta1", ..Kind::ENDPOINT_SLICE }],
+    /// The Machines of Cluster API in the namespace of the pool.
+    machines: Value = Machines "machines" [Kind::MACHINE, Kind { version: "v1beta1", ..Kind::MACHINE }],
+    /// The WindowsNodeConfigs of the nodes, in which their agents answer.
+    node_configs: DynamicObject = NodeConfigs "nodeConfigs" [Kind::NODE_CONFIG],
+    node_logs: NodeLog = NodeLogs "nodeLogs" [],
+    /// The images of the pods that are not ready ([`super::waiting_images`]).
+    images: RegistryImage = Images "images" [],
 }

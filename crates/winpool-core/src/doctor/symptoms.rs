@@ -229,7 +229,7 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "kube-proxy-not-ready",
             title: "kube-proxy is missing or not ready on a node",
-            detection: check(&[Nodes, Pods, DaemonSets], checks::kube_proxy),
+            detection: check(&[Nodes, Pods, DaemonSets], |case| checks::component(case, checks::KUBE_PROXY)),
             cause: "without kube-proxy, Services do not work on the node",
             remedy: "look at the events and logs of the pod, and at taints that the DaemonSet does not tolerate",
             source: "https://github.com/kubernetes-sigs/sig-windows-tools/issues/76",
@@ -237,7 +237,7 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "cni-not-ready",
             title: "The CNI is missing or not ready on a node",
-            detection: check(&[Nodes, Pods, DaemonSets], checks::cni),
+            detection: check(&[Nodes, Pods, DaemonSets], |case| checks::component(case, checks::CNI)),
             cause: "without the CNI, pods on the node get no network",
             remedy: "look at the events and logs of the pod, and at taints that the DaemonSet does not tolerate",
             source: "https://github.com/kubernetes-sigs/sig-windows-tools/issues/72",
@@ -245,7 +245,7 @@ pub static SYMPTOMS: &[Symptom] = {
         Symptom {
             id: "csi-not-ready",
             title: "A CSI driver is missing or not ready on a node",
-            detection: check(&[Nodes, Pods, DaemonSets], checks::csi),
+            detection: check(&[Nodes, Pods, DaemonSets], |case| checks::component(case, checks::CSI)),
             cause: "without the DaemonSet of the driver for Windows, its volumes are not mounted on the node",
             remedy: "look at the events and logs of the pod, and at csi-proxy if the driver needs it",
             source: "https://github.com/kubernetes-csi/csi-driver-smb/issues/427",

@@ -1,7 +1,8 @@
 //! The table of all codes of findings. The SARIF rules are generated from it, and docs/lint.md is tested against it.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
+use derive_more::Display;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use winpool_api::named_enum;
@@ -10,7 +11,8 @@ use crate::text::closest;
 
 named_enum! {
     /// The severity of a finding.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+    #[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+    #[display("{}", self.name())]
     #[serde(rename_all = "lowercase")]
     pub enum Severity {
         /// The API server rejects the object, or the pod cannot run.
@@ -22,17 +24,12 @@ named_enum! {
     }
 }
 
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// Generates the type and its table from one list.
 macro_rules! codes {
     ($($variant:ident $name:literal $severity:ident $title:literal $why:literal $remedy:literal)*) => {
         /// The kind of a finding. Names are stable, because comments and annotations refer to them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[display("{}", self.name())]
         pub enum Code {
             $(#[doc = $title] $variant,)*
         }
@@ -329,12 +326,6 @@ impl Code {
     /// Why it matters and what to do, in sentences.
     pub fn explanation(self) -> String {
         format!("{} Remedy: {}.", self.why(), self.remedy())
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

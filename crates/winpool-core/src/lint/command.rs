@@ -24,7 +24,7 @@ pub fn check(spec: &Value) -> Vec<Finding> {
 }
 
 /// Every command with its path.
-fn commands(spec: &Value) -> Vec<(String, &Value)> {
+pub fn commands(spec: &Value) -> Vec<(String, &Value)> {
     let executed = PROBES.iter().chain(&HOOKS).map(|of| format!("containers[].{of}.exec.command"));
     ["containers[].command".to_owned()].into_iter().chain(executed).flat_map(|field| at(spec, &field)).collect()
 }

@@ -18,12 +18,12 @@ use winpool_api::{
 
 use super::{
     LintedMachines, LintedNodes, TargetCluster, Workload,
-    node_labels::ARCHITECTURE,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
     workload::{PodSpec, group},
 };
 use crate::{
     image::{HostNode, Lookup, Reference},
+    node::{ARCHITECTURE, labels_of_kubelet},
     release_labels,
     workload::{
         SchedulingState, System, Template,
@@ -46,13 +46,15 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// The context of all checks. It does not borrow from the manifests, which can be dropped after they were added.
 pub struct LintContext<'a> {
-    target: TargetCluster,
-    state: SchedulingState,
-    has_pools: bool,
-    has_csi_proxy: bool,
+    /// The cluster that the manifests are for.
+    pub(super) target: TargetCluster,
+    /// The pools and RuntimeClasses; without a pool in the manifests, a pool with nodes of every Windows version.
+    pub(super) state: SchedulingState,
+    pub(super) has_pools: bool,
+    pub(super) has_csi_proxy: bool,
     /// The keys by which the pools in the manifests select nodes.
-    selected_keys: BTreeSet<String>,
-    lookups: &'a LookupFn<'a>,
+    pub(super) selected_keys: BTreeSet<String>,
+    pub(super) lookups: &'a LookupFn<'a>,
     /// The workloads for Windows, by each label of their pods.
     windows_workloads: HashMap<PodLabel, Vec<Arc<WindowsWorkload>>>,
     /// The number of endpoints of each Service, by namespace and name.
@@ -154,30 +156,22 @@ impl<'a> LintContext<'a> {
         }
     }
 
-    /// The context of manifests with these nodes and machines.
-    #[must_use]
-    pub fn with_nodes(self, nodes: LintedNodes, machines: LintedMachines) -> Self {
-        Self { nodes, machines, ..self }
-    }
-
     /// The minor of the cluster, if it was given.
     pub(super) fn given_minor(&self) -> Option<Minor> {
         (!self.target.is_default).then_some(self.target.minor)
     }
 
-    /// The context of manifests with pools that select nodes by these keys, and with or without csi-proxy.
+    /// The context of manifests with pools that select nodes by these keys, with or without csi-proxy, and with these nodes and
+    /// machines.
     #[must_use]
-    pub fn with(self, selected_keys: BTreeSet<String>, has_csi_proxy: bool) -> Self {
-        Self { selected_keys, has_csi_proxy, ..self }
-    }
-
-    /// Whether a pool in the manifests selects nodes by a label.
-    pub(super) fn selects_by(&self, key: &str) -> bool {
-        self.selected_keys.contains(key)
-    }
-
-    pub(super) fn has_csi_proxy(&self) -> bool {
-        self.has_csi_proxy
+    pub fn with(
+        self,
+        selected_keys: BTreeSet<String>,
+        has_csi_proxy: bool,
+        nodes: LintedNodes,
+        machines: LintedMachines,
+    ) -> Self {
+        Self { selected_keys, has_csi_proxy, nodes, machines, ..self }
     }
 
     /// The names of the RuntimeClasses in the manifests, with those of their pools.
@@ -231,24 +225,6 @@ impl<'a> LintContext<'a> {
             let label = (workload.namespace().to_owned(), key.clone(), value.clone());
             self.windows_workloads.entry(label).or_default().push(windows_workload.clone());
         }
-    }
-
-    /// The cluster that the manifests are for.
-    pub fn target(&self) -> TargetCluster {
-        self.target
-    }
-
-    pub(super) fn lookup(&self, image: &Reference) -> Option<Lookup> {
-        (self.lookups)(image)
-    }
-
-    /// The pools and RuntimeClasses; without a pool in the manifests, a pool with nodes of every Windows version.
-    pub(super) fn state(&self) -> &SchedulingState {
-        &self.state
-    }
-
-    pub(super) fn has_pools(&self) -> bool {
-        self.has_pools
     }
 
     /// The number of endpoints of a Service in the manifests.
@@ -343,17 +319,14 @@ fn os_sku(build: Build) -> Option<String> {
 /// A pool with nodes of every build.
 fn any_windows_nodes() -> PoolState {
     let taints = vec![Taint { key: "os".to_owned(), value: "windows".to_owned(), effect: TaintEffect::NoSchedule }];
+    let labels = |build: Build| {
+        let mut labels = labels_of_kubelet(build);
+        release_labels::replace(&mut labels, release_labels::expected(build));
+        labels
+    };
     let group = |build: Build| NodeGroup {
         exists: false,
-        labels: [
-            (label::OS, "windows".to_owned()),
-            (label::ARCH, ARCHITECTURE.to_owned()),
-            (label::WINDOWS_BUILD, build.to_string()),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .chain(release_labels::expected(build).into_iter().map(|key| (key, label::RUNS_VALUE.to_owned())))
-        .collect(),
+        labels: labels(build),
         individual: Arc::default(),
         taints: taints.clone(),
         withheld: Vec::new(),

@@ -5,7 +5,10 @@
 
 use serde_json::Value;
 
-use super::image_name::{is_windows_image, suggests_linux};
+use super::{
+    command,
+    image_name::{is_windows_image, suggests_linux},
+};
 use crate::{image::Reference, json_path::fields as at, workload::Template};
 
 /// The sum from which a pod is for Windows.
@@ -68,16 +71,7 @@ fn image(image: &Reference) -> i32 {
 
 /// The programs that the containers start, and those of their probes and hooks.
 fn commands(spec: &Value) -> i32 {
-    let fields = [
-        "containers[].command",
-        "containers[].args",
-        "containers[].livenessProbe.exec.command",
-        "containers[].readinessProbe.exec.command",
-        "containers[].startupProbe.exec.command",
-        "containers[].lifecycle.preStop.exec.command",
-        "containers[].lifecycle.postStart.exec.command",
-    ];
-    let lists = fields.iter().flat_map(|field| at(spec, field));
+    let lists = command::commands(spec).into_iter().chain(at(spec, "containers[].args"));
     let programs: Vec<_> = lists.filter_map(|(_, list)| list.get(0)?.as_str().map(str::to_lowercase)).collect();
     let is_windows = |program: &String| {
         program.ends_with(".exe")

@@ -50,7 +50,7 @@ pub fn check(
         }
         match container.image.raw().parse::<Reference>() {
             Ok(reference) => {
-                let lookup = context.lookup(&reference);
+                let lookup = (context.lookups)(&reference);
                 images.push(Image { container, path, reference, lookup });
             }
             Err(error) => findings.push(invalid(path, &container.image, &error.to_string())),
@@ -180,7 +180,7 @@ fn incompatible_with(
     let Compatibility::Incompatible(source, incompatibility) = compatibility else { return None };
     let code = if source == EvidenceSource::Name { Code::ImageBuild } else { Code::ImageCannotRun };
     let for_windows = placement.system == Some(System::Windows);
-    let issue = image_issue(context.state(), &image.container.image, source, incompatibility, host, for_windows);
+    let issue = image_issue(&context.state, &image.container.image, source, incompatibility, host, for_windows);
     let in_pool = if pool.is_empty() { String::new() } else { format!("in pool {pool}, ") };
     let problem = format!("{in_pool}{}", issue.problem());
     Some(Finding::new(code, &image.path, problem).with_remedy(issue.remedy.to_string()))

@@ -10,11 +10,7 @@ use winpool_api::{
 };
 
 use super::{Code, Finding, selected_os::BETA_ARCH};
-use crate::workload::Template;
-
-/// The only architecture of Windows nodes: the kubelet is released for Windows on amd64 only (kubernetes/kubernetes,
-/// `hack/lib/golang.sh`, `KUBE_SUPPORTED_NODE_PLATFORMS`, 1.36).
-pub const ARCHITECTURE: &str = "amd64";
+use crate::{node::ARCHITECTURE, workload::Template};
 
 /// The findings about the selector and the required affinity of a pod for Windows.
 pub fn check(template: &Template) -> Vec<Finding> {

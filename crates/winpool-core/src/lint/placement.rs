@@ -31,7 +31,7 @@ pub fn check(
     let mut findings = conflicts(template, placement);
     let is_daemon_set = workload.kind() == "DaemonSet";
     if placement.is_windows() {
-        findings.extend(missing(template, placement, context.target().minor));
+        findings.extend(missing(template, placement, context.target.minor));
         findings.extend(beta_labels(template));
         let no_such_node = node_labels::check(template);
         findings.extend(no_pool(template, placement, context, is_daemon_set).filter(|_| no_such_node.is_empty()));
@@ -95,7 +95,7 @@ fn unschedulable<'b>(
     placement: &'b PodPlacement<'_>,
     context: &LintContext<'_>,
 ) -> Option<&'b EffectiveSpec<'b>> {
-    let is_unschedulable = context.has_pools() && placement.pools.is_empty() && template.node_name.is_none();
+    let is_unschedulable = context.has_pools && placement.pools.is_empty() && template.node_name.is_none();
     placement.effective.as_ref().ok().filter(|_| is_unschedulable)
 }
 
@@ -111,7 +111,7 @@ fn no_pool(
     let known = |key: &str| {
         key == label::POOL || release_labels::is_release_label(key) || (key == label::WINDOWS_BUILD && !is_daemon_set)
     };
-    let pools = &context.state().pools;
+    let pools = &context.state.pools;
     let groups = pools.iter().flat_map(|pool| pool.groups.iter().map(move |group| (pool, group)));
     let unmet = groups.map(|(pool, group)| (pool, effective.unmet(&group.labels, "", known)));
     let (pool, unmet) = unmet.min_by_key(|(_, unmet)| unmet.len())?;
@@ -136,7 +136,7 @@ fn no_pool(
 /// A pod that does not tolerate the taints of any pool.
 fn untolerated(template: &Template, placement: &PodPlacement<'_>, context: &LintContext<'_>) -> Option<Finding> {
     let effective = unschedulable(template, placement, context)?;
-    let Err(Unschedulable::UntoleratedTaint { class, .. }) = effective.schedulable_pools(context.state()) else {
+    let Err(Unschedulable::UntoleratedTaint { class, .. }) = effective.schedulable_pools(&context.state) else {
         return None;
     };
     let pools = selected_pools(effective, placement.selected_os, context);
@@ -155,7 +155,7 @@ fn selected_pools<'w>(
     selected_os: SelectedOs,
     context: &'w LintContext<'_>,
 ) -> Vec<MatchingPool<'w>> {
-    let mut pools = effective.selected_pools(context.state());
+    let mut pools = effective.selected_pools(&context.state);
     match selected_os {
         SelectedOs::Only(System::Windows) => {}
         SelectedOs::Unknown => {
@@ -195,13 +195,13 @@ fn daemon_set(template: &Template, placement: &PodPlacement<'_>, context: &LintC
         }
         Err(_) => return None,
     };
-    let selected = effective.selected_pools(context.state());
+    let selected = effective.selected_pools(&context.state);
     if let Some((name, class)) = effective.class {
-        let labels = effective.labels_only_in_class(context.state(), &selected);
+        let labels = effective.labels_only_in_class(&context.state, &selected);
         let labels = labels.map(|(_, labels)| labels).unwrap_or_default();
         let mut missing: Vec<String> = labels.iter().map(ToString::to_string).collect();
         // Without pools only the RuntimeClass shows which taints the nodes have.
-        if !labels.is_empty() || selected.is_empty() || !context.has_pools() {
+        if !labels.is_empty() || selected.is_empty() || !context.has_pools {
             missing.extend(missing_tolerations(&template.scheduling.tolerations, &class.scheduling.tolerations));
         }
         if !missing.is_empty() {
@@ -209,7 +209,7 @@ fn daemon_set(template: &Template, placement: &PodPlacement<'_>, context: &LintC
         }
     }
     let pools = selected_pools(effective, placement.selected_os, context);
-    let taints = untolerated_taints(&alone, &pools).filter(|_| context.has_pools())?;
+    let taints = untolerated_taints(&alone, &pools).filter(|_| context.has_pools)?;
     let problem = format!("the template does not tolerate {taints}");
     let reason = "The DaemonSet controller creates no pods for nodes with an untolerated taint, and ignores the tolerations \
                   of a RuntimeClass.";
@@ -252,9 +252,9 @@ fn linux_tolerance(
             && (!selects_sku || group.labels.contains_key(OS_SKU))
             && effective.matches(&group.labels, "", |_| true)
     };
-    let pool = context.state().pools.iter().find(|pool| pool.groups.iter().any(may_land))?;
+    let pool = context.state.pools.iter().find(|pool| pool.groups.iter().any(may_land))?;
     let taints = match pool.taints.first() {
-        Some(taint) if !context.has_pools() => format!("taint {taint}"),
+        Some(taint) if !context.has_pools => format!("taint {taint}"),
         _ => format!("the taints of pool {}", pool.name),
     };
     let path = match template.scheduling.tolerations.iter().position(Toleration::tolerates_everything) {
@@ -264,7 +264,7 @@ fn linux_tolerance(
     let problem = format!("the pod can be scheduled to Windows nodes, because it tolerates {taints}");
     let finding = Finding::new(Code::LinuxTolerance, path, problem);
     // A pod that tolerates the taint by key may be meant for Windows.
-    Some(match effective.is_for_windows(context.state()) {
+    Some(match effective.is_for_windows(&context.state) {
         true => {
             finding.with_remedy("set nodeSelector: {kubernetes.io/os: linux}, or windows if the image is for Windows")
         }

@@ -15,7 +15,6 @@ use crate::{
     workload::{self, FieldIssue, FieldIssueKind, field_paths},
 };
 
-const WINDOWS_OPTIONS: [&str; 2] = ["securityContext.windowsOptions", "containers[].securityContext.windowsOptions"];
 /// The default of the API server (kubernetes/api, `core/v1/types.go`).
 const DEFAULT_GRACE_PERIOD: u64 = 30;
 
@@ -124,7 +123,7 @@ pub(super) fn windows_options_beside_linux_selector(spec: &Value) -> Vec<Finding
 }
 
 fn windows_options(spec: &Value) -> impl Iterator<Item = String> {
-    WINDOWS_OPTIONS.iter().flat_map(|pattern| field_paths(spec, pattern, ValueMatch::Any))
+    windows_options::OPTIONS.iter().flat_map(|pattern| field_paths(spec, pattern, ValueMatch::Any))
 }
 
 fn grace_period(spec: &Value, runtime: ContainerRuntime) -> Option<Finding> {

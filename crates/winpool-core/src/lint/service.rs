@@ -37,7 +37,7 @@ pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
 }
 
 fn needs_dsr(code: Code, path: &str, context: &LintContext<'_>) -> Finding {
-    let minor = context.target().minor;
+    let minor = context.target.minor;
     let gate = if minor < DSR_GATE_ON_SINCE { ", as is its feature gate WinDSR" } else { "" };
     Finding::new(code, path, format!("Direct Server Return is off by default in Kubernetes {minor}{gate}"))
 }

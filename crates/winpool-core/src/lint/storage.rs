@@ -60,7 +60,7 @@ fn host_path(field: &str, path: &str, context: &LintContext<'_>) -> Option<Findi
         |directory: &str| path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     if path.to_lowercase().replace('/', "\\").starts_with(CSI_PROXY_PIPES) {
         let problem = format!("the pod needs the pipe {written} of csi-proxy");
-        return (!context.has_csi_proxy()).then(|| Finding::new(Code::CsiProxy, field, problem));
+        return (!context.has_csi_proxy).then(|| Finding::new(Code::CsiProxy, field, problem));
     }
     if UNIX_PATHS.iter().any(|directory| is_within(directory)) {
         return Some(Finding::new(Code::UnixPath, field, format!("Windows nodes do not have {written}")));

@@ -2,52 +2,32 @@
 
 use std::sync::LazyLock;
 
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
-    batch::v1::{CronJob, Job},
-    core::v1::{Pod, PodTemplate, ReplicationController},
-};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 use winpool_api::facts::api_versions::NEWER_FIELDS;
 
-use super::{Code, Finding, join};
+use super::{
+    Code, Finding, join,
+    workload::{KINDS, WorkloadKind},
+};
 use crate::text::{closest, some_of};
 
 /// The maximum number of reported fields of an object.
 const MAX_FINDINGS: usize = 20;
 
-/// The schemas of all types of workloads, by name.
+/// The schemas of all types of workloads, and of the types of their fields, by name.
 static TYPES: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let mut generator = SchemaGenerator::default();
-    generator.subschema_for::<CronJob>();
-    generator.subschema_for::<DaemonSet>();
-    generator.subschema_for::<Deployment>();
-    generator.subschema_for::<Job>();
-    generator.subschema_for::<Pod>();
-    generator.subschema_for::<PodTemplate>();
-    generator.subschema_for::<ReplicaSet>();
-    generator.subschema_for::<ReplicationController>();
-    generator.subschema_for::<StatefulSet>();
+    for WorkloadKind { schema, .. } in &KINDS {
+        schema(&mut generator);
+    }
     generator.take_definitions(false)
 });
-
-const KINDS: [(&str, &str); 9] = [
-    ("CronJob", "io.k8s.api.batch.v1.CronJob"),
-    ("DaemonSet", "io.k8s.api.apps.v1.DaemonSet"),
-    ("Deployment", "io.k8s.api.apps.v1.Deployment"),
-    ("Job", "io.k8s.api.batch.v1.Job"),
-    ("Pod", "io.k8s.api.core.v1.Pod"),
-    ("PodTemplate", "io.k8s.api.core.v1.PodTemplate"),
-    ("ReplicaSet", "io.k8s.api.apps.v1.ReplicaSet"),
-    ("ReplicationController", "io.k8s.api.core.v1.ReplicationController"),
-    ("StatefulSet", "io.k8s.api.apps.v1.StatefulSet"),
-];
 
 /// The unknown fields of a workload, with paths in the object. The status is not checked.
 pub fn check(kind: &str, object: &Value) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some((_, name)) = KINDS.iter().find(|(known, _)| *known == kind) {
+    if let Some(name) = TYPES.keys().find(|name| name.rsplit('.').next() == Some(kind)) {
         let fields = object.as_object().into_iter().flatten().filter(|(field, _)| *field != "status");
         check_fields(name, fields, "", &mut findings);
     }
@@ -123,8 +103,11 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_schema() {
-        for (kind, name) in KINDS {
-            assert!(TYPES[name]["properties"]["metadata"].is_object(), "{kind}");
+        for WorkloadKind { name, .. } in &KINDS {
+            let of_kind = |(known, schema): (&String, &Value)| {
+                known.rsplit('.').next() == Some(name) && schema["properties"]["metadata"].is_object()
+            };
+            assert!(TYPES.iter().any(of_kind), "{name}");
         }
         for (name, fields) in NEWER_FIELDS {
             let properties = TYPES[*name]["properties"].as_object().unwrap();

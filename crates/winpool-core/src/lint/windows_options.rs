@@ -6,7 +6,8 @@ use winpool_api::facts::pod_fields::{MAX_CREDENTIAL_SPEC, USER_NAME};
 use super::{Code, Finding};
 use crate::{json_path::fields as at, kubernetes::syntax};
 
-const OPTIONS: [&str; 2] = ["securityContext.windowsOptions", "containers[].securityContext.windowsOptions"];
+/// The fields of a pod spec with options for Windows.
+pub const OPTIONS: [&str; 2] = ["securityContext.windowsOptions", "containers[].securityContext.windowsOptions"];
 
 /// The invalid values of the pod and of its containers.
 pub fn check(spec: &Value) -> Vec<Finding> {

@@ -2,6 +2,12 @@
 
 use std::borrow::Cow;
 
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::{CronJob, Job},
+    core::v1::{Pod, PodTemplate, ReplicationController},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 use winpool_api::facts::{Minor, api_versions::API_VERSIONS};
 
@@ -12,17 +18,30 @@ use crate::{
     workload::{System, Template},
 };
 
-/// The kinds, and the path of the pod template; a Pod is its own template.
-const KINDS: [(&str, &str); 9] = [
-    ("Pod", ""),
-    ("PodTemplate", "template"),
-    ("ReplicationController", "spec.template"),
-    ("Deployment", "spec.template"),
-    ("ReplicaSet", "spec.template"),
-    ("DaemonSet", "spec.template"),
-    ("StatefulSet", "spec.template"),
-    ("Job", "spec.template"),
-    ("CronJob", "spec.jobTemplate.spec.template"),
+/// A kind of objects with a pod spec or a pod template.
+pub(super) struct WorkloadKind {
+    pub name: &'static str,
+    /// The path of the pod template; empty for a Pod, which is its own template.
+    template: &'static str,
+    /// Adds the schemas of its type, and of the types of its fields.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+const fn kind<T: JsonSchema>(name: &'static str, template: &'static str) -> WorkloadKind {
+    WorkloadKind { name, template, schema: SchemaGenerator::subschema_for::<T> }
+}
+
+/// All kinds.
+pub(super) static KINDS: [WorkloadKind; 9] = [
+    kind::<Pod>("Pod", ""),
+    kind::<PodTemplate>("PodTemplate", "template"),
+    kind::<ReplicationController>("ReplicationController", "spec.template"),
+    kind::<Deployment>("Deployment", "spec.template"),
+    kind::<ReplicaSet>("ReplicaSet", "spec.template"),
+    kind::<DaemonSet>("DaemonSet", "spec.template"),
+    kind::<StatefulSet>("StatefulSet", "spec.template"),
+    kind::<Job>("Job", "spec.template"),
+    kind::<CronJob>("CronJob", "spec.jobTemplate.spec.template"),
 ];
 
 const HYPERV_ANNOTATION: &str = "experimental.windows.kubernetes.io/isolation-type";
@@ -64,7 +83,7 @@ impl<'a> Workload<'a> {
     /// Kubernetes.
     pub fn of(object: &'a Value) -> Option<Self> {
         let kind = object["kind"].as_str()?;
-        let (_, template) = KINDS.iter().find(|(known, ..)| *known == kind)?;
+        let WorkloadKind { template, .. } = KINDS.iter().find(|known| known.name == kind)?;
         (!group(object).contains('.')).then_some(Self { object, kind, template })
     }
 

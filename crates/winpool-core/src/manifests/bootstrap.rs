@@ -30,7 +30,7 @@ impl BootstrapTemplates {
         };
         let template = |Manifest { object, location }: &Manifest| {
             let version = object.api_version().split_once('/').map_or("", |(_, version)| version);
-            let version = ApiVersion::ALL.into_iter().find(|known| known.name() == version);
+            let version = ApiVersion::named(version);
             BootstrapTemplate { object: object.value(), version, location: location.clone() }
         };
         Self(objects.iter().filter(is_template).map(template).collect())

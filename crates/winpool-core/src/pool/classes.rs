@@ -110,6 +110,11 @@ pub enum Left<'a> {
     OfNoPool,
 }
 
+/// The classes that winpool created or adopted.
+fn managed(snapshot: &Snapshot) -> impl Iterator<Item = &RuntimeClassView> {
+    snapshot.runtime_classes.values().map(AsRef::as_ref).filter(|class| class.is_managed())
+}
+
 /// The managed classes that these writes neither delete nor restore, each with the reason.
 pub fn left<'a>(snapshot: &'a Snapshot, cleaned: &BTreeSet<String>, writes: &[&Write]) -> Vec<(&'a str, Left<'a>)> {
     let is_written = |class: &RuntimeClassView| {
@@ -124,14 +129,12 @@ pub fn left<'a>(snapshot: &'a Snapshot, cleaned: &BTreeSet<String>, writes: &[&W
             None => Left::OfNoPool,
         }
     };
-    let managed = snapshot.runtime_classes.values().map(AsRef::as_ref).filter(|class| class.is_managed());
-    managed.filter(|class| !is_written(class)).map(|class| (class.name(), reason(class))).collect()
+    managed(snapshot).filter(|class| !is_written(class)).map(|class| (class.name(), reason(class))).collect()
 }
 
 /// The managed classes that were created for this pool and that no pool names.
 pub fn unused<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> impl Iterator<Item = &'a RuntimeClassView> {
-    let managed = snapshot.runtime_classes.values().map(AsRef::as_ref).filter(|class| class.is_managed());
-    let of_pool = managed.filter(|class| class.label(label::POOL) == Some(&pool.name));
+    let of_pool = managed(snapshot).filter(|class| class.label(label::POOL) == Some(&pool.name));
     of_pool.filter(|class| users(snapshot, class.name()).is_empty())
 }
 
@@ -185,15 +188,14 @@ pub fn select_no_member<'n>(
 /// Whether a change of the classes to the new build would leave pods without a node: the pool has nodes of the build that its
 /// classes select, or those of deleted pools if it has none, and no ready node of the new build.
 fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNode]) -> bool {
-    let managed = || snapshot.runtime_classes.values().filter(|class| class.is_managed());
-    let own = || managed().filter(|class| class.label(label::POOL) == Some(&pool.name));
+    let own = || managed(snapshot).filter(|class| class.label(label::POOL) == Some(&pool.name));
     let has_own = own().next().is_some();
-    let retained = managed().filter(|class| !has_own && retained_by(snapshot, class).is_some());
+    let retained = managed(snapshot).filter(|class| !has_own && retained_by(snapshot, class).is_some());
     let mut present = own().chain(retained).filter_map(|class| class.build());
     let has_nodes = |old: Build| members.iter().any(|node| node.build() == Some(old));
     let is_ready = members.iter().any(|node| node.ready && selects(spec, node));
     // Only classes that the pool names now count: a class with a former name may select the new build.
-    let is_changed = managed().any(|class| {
+    let is_changed = managed(snapshot).any(|class| {
         class.build() == Some(spec.build) && spec.runtime_classes.iter().any(|named| named.name == class.name())
     });
     !is_changed

@@ -34,12 +34,8 @@ pub struct NodeConfigs<'a> {
 impl<'a> NodeConfigs<'a> {
     /// Compares with the profile that the pool names.
     pub fn new(snapshot: &'a Snapshot, pool: &'a Pool, spec: &Spec) -> Self {
-        let view = spec.profile.as_ref().and_then(|name| snapshot.profiles.get(name));
-        let profile = view.and_then(|view| view.profile.as_ref().ok());
-        let (reserves, inputs) = (
-            profile.map(|profile| Reserves::from(&profile.kubelet)),
-            view.and_then(|view| RenderingInputs::of(spec, view)),
-        );
+        let reserves = snapshot.profile_of(spec).map(|profile| Reserves::from(&profile.kubelet));
+        let inputs = RenderingInputs::in_snapshot(snapshot, spec);
         Self { snapshot, pool, reserves, inputs, rendered: HashMap::new(), states: HashMap::new() }
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use derive_more::Display;
 use serde_json::json;
 use winpool_api::{
-    facts::{Build, ContainerRuntime, ContainerdLine, ContainerdVersion, Minor, containerd},
+    facts::{Build, ContainerRuntime, ContainerdVersion, Minor, containerd},
     names::{annotation, label},
 };
 
@@ -112,9 +112,7 @@ pub struct RenderedConfig {
     pub digest: String,
     /// The digests of the inputs of the variants.
     pub rendered_from: BTreeSet<String>,
-    pub kubelets: BTreeSet<Minor>,
-    pub runtimes: BTreeSet<ContainerRuntime<ContainerdLine>>,
-    pub builds: BTreeSet<Build>,
+    pub variants: BTreeSet<Variant>,
 }
 
 impl ConfigPlan {
@@ -245,14 +243,10 @@ impl ConfigPlan {
             settings,
             digest,
             rendered_from: BTreeSet::new(),
-            kubelets: BTreeSet::new(),
-            runtimes: BTreeSet::new(),
-            builds: BTreeSet::new(),
+            variants: BTreeSet::new(),
         });
         config.rendered_from.extend(inputs.map(|inputs| inputs.of_variant(&variant)));
-        config.kubelets.insert(variant.kubelet);
-        config.runtimes.insert(variant.runtime);
-        config.builds.insert(variant.host);
+        config.variants.insert(variant);
         self.names.insert(variant, name);
     }
 

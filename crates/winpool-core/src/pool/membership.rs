@@ -1,6 +1,9 @@
 //! The nodes of every pool, kept between reconciles, so that only changed nodes are assigned again.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
 
 use super::{Pool, assignment::Assigner};
 use crate::{Objects, node::WindowsNode, ownership::Ownership};
@@ -27,6 +30,13 @@ pub struct PoolNodes {
     pub shared: Vec<SharedNode>,
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
     pub unverified: Vec<String>,
+}
+
+impl PoolNodes {
+    /// The members.
+    pub fn nodes(&self) -> impl Iterator<Item = &WindowsNode> {
+        self.members.iter().map(|(node, _)| node.as_ref())
+    }
 }
 
 impl PartialEq for Membership {
@@ -75,9 +85,10 @@ impl Membership {
         &self.assigner
     }
 
-    /// The nodes of a pool; `None` if it has none.
-    pub fn of(&self, pool: &str) -> Option<&PoolNodes> {
-        self.by_pool.get(pool).map(AsRef::as_ref)
+    /// The nodes of a pool.
+    pub fn of(&self, pool: &str) -> &PoolNodes {
+        static NONE: LazyLock<PoolNodes> = LazyLock::new(PoolNodes::default);
+        self.by_pool.get(pool).map_or(&*NONE, AsRef::as_ref)
     }
 
     /// The nodes that belong to no pool.

@@ -19,7 +19,7 @@ use super::{
     delivery::{self, DeliveryPlan, DeliveryState},
     evictions::Evictions,
     machines::{self, MachinesPlan},
-    membership::{Membership, PoolNodes, SharedNode},
+    membership::{Membership, SharedNode},
     nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
     rollout::{FailureReason, NodeFailure},
     stranding::DeferredTaints,
@@ -145,8 +145,7 @@ impl<'a> Planner<'a> {
 
     /// The nodes of a pool.
     pub fn members(&self, name: &str) -> impl Iterator<Item = &WindowsNode> {
-        let nodes = self.membership.of(name).into_iter();
-        nodes.flat_map(|nodes| &nodes.members).map(|(node, _)| node.as_ref())
+        self.membership.of(name).nodes()
     }
 
     /// The nodes that belong to no pool, and so have no taints of a pool.
@@ -177,9 +176,8 @@ impl<'a> Planner<'a> {
 
     fn reconcile(&self, pool: &Arc<Pool>, spec: &Spec, has_finalizer: bool) -> Plan {
         let snapshot = self.snapshot;
-        let none = PoolNodes::default();
-        let of_pool = self.membership.of(&pool.name).unwrap_or(&none);
-        let nodes: Vec<&WindowsNode> = of_pool.members.iter().map(|(node, _)| node.as_ref()).collect();
+        let of_pool = self.membership.of(&pool.name);
+        let nodes: Vec<&WindowsNode> = of_pool.nodes().collect();
         let configs = configs::plan(snapshot, pool, spec, &nodes, &self.expected_nodes);
         let classes = classes::plan(snapshot, pool, spec, &nodes);
         let evictions = Evictions::of_pool(snapshot, pool, spec);
@@ -237,11 +235,9 @@ impl<'a> Planner<'a> {
 
     /// The taints of a pool that wait until pods tolerate them.
     pub fn held_taints(&self, pool: &Pool, spec: &Spec) -> DeferredTaints {
-        let none = PoolNodes::default();
-        let nodes = self.membership.of(&pool.name).unwrap_or(&none);
-        let members = || nodes.members.iter().map(|(node, _)| node.as_ref()).collect::<Vec<_>>();
+        let nodes = self.membership.of(&pool.name);
         // Needed only while a taint is new.
-        let classes = LazyCell::new(|| classes::plan(self.snapshot, pool, spec, &members()));
+        let classes = LazyCell::new(|| classes::plan(self.snapshot, pool, spec, &nodes.nodes().collect::<Vec<_>>()));
         DeferredTaints::of_pool(self.snapshot, (pool, spec), nodes, &self.applied, &|name| {
             will_tolerate(&classes, name)
         })
@@ -312,9 +308,8 @@ impl<'a> Planner<'a> {
             let next = self.membership.assigner().assign(node).pool.and_then(|name| snapshot.pools.get(name));
             next.is_some_and(|next| next.enforces())
         };
-        let of_pool = self.membership.of(&pool.name).into_iter().flat_map(|nodes| &nodes.recorded);
-        let (handed_over, mut released): (Vec<&WindowsNode>, Vec<_>) =
-            of_pool.map(AsRef::as_ref).partition(|node| is_taken_over(node));
+        let recorded = self.membership.of(&pool.name).recorded.iter().map(AsRef::as_ref);
+        let (handed_over, mut released): (Vec<&WindowsNode>, Vec<_>) = recorded.partition(|node| is_taken_over(node));
         let unwatched = snapshot.unwatched.iter().flatten();
         released.extend(unwatched.filter(|node| snapshot.ownership.pool_of(node) == Some(&pool.name)));
         let patches = self.released(released.iter().copied());
@@ -473,7 +468,7 @@ fn applied_keys(snapshot: &Snapshot, membership: &Membership) -> AppliedKeys {
         keys.add_status(&pool.name, &pool.status.applied);
     }
     let new = snapshot.pools.values().filter(|pool| pool.status.applied.taint_values.is_none());
-    let recorded = new.filter_map(|pool| membership.of(&pool.name)).flat_map(|nodes| &nodes.recorded);
+    let recorded = new.flat_map(|pool| &membership.of(&pool.name).recorded);
     let is_new = |node: &&WindowsNode| {
         let pool = snapshot.ownership.pool_of(node).and_then(|pool| snapshot.pools.get(pool));
         pool.is_some_and(|pool| pool.status.applied.taint_values.is_none())

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Named,
     image::HostNode,
-    node::WindowsNode,
+    node::{ARCHITECTURE, WindowsNode, labels_of_kubelet},
     release_labels,
     render::reserve::ConfigState,
     workload::{
@@ -32,8 +32,6 @@ use crate::{
     },
 };
 
-/// The architecture of a node without the label: the only one of Windows Server in Kubernetes.
-const ARCHITECTURE: &str = "amd64";
 /// Labels that the rules read in any case.
 const ALWAYS_READ: [&str; 5] = [label::OS, label::BETA_OS, label::ARCH, label::WINDOWS_BUILD, label::POOL];
 
@@ -287,13 +285,8 @@ fn node_group(
 
 /// The group of the nodes that a pool without nodes expects.
 fn expected_group(pool: &Pool, spec: &Spec) -> NodeGroup {
-    let own = [
-        (label::OS, "windows".to_owned()),
-        (label::ARCH, ARCHITECTURE.to_owned()),
-        (label::WINDOWS_BUILD, spec.build.to_string()),
-        (label::POOL, pool.name.clone()),
-    ];
-    let mut labels: BTreeMap<String, String> = own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let mut labels = labels_of_kubelet(spec.build);
+    labels.insert(label::POOL.to_owned(), pool.name.clone());
     release_labels::replace(&mut labels, release_labels::expected(spec.build));
     labels.extend(spec.labels.clone());
     if let Members::Selector(selector) = &spec.members {

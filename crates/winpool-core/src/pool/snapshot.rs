@@ -16,7 +16,7 @@ use winpool_api::{
 };
 
 use super::{
-    NodeConfigView, Pool,
+    NodeConfigView, Pool, Spec,
     assignment::Assigner,
     check,
     machines::{ClusterApiObjects, ClusterApiState},
@@ -102,6 +102,11 @@ impl Snapshot {
         Membership::updated(&self.membership, &assigner, &self.nodes)
     }
 
+    /// The profile that a spec names, if it is valid.
+    pub fn profile_of(&self, spec: &Spec) -> Option<&Profile> {
+        self.profiles.get(spec.profile.as_ref()?)?.profile.as_ref().ok()
+    }
+
     /// Whether pods are not known, and will not be: workloads are off, or the permission is missing.
     pub fn pods_are_off(&self) -> bool {
         self.pods.is_none() && (self.workloads == Workloads::Off || self.pods_refused)
@@ -114,8 +119,7 @@ impl Snapshot {
 
     /// The mirrors of a registry in the profile of a pool, in the order of their use.
     pub fn mirrors(&self, pool: &str, registry: &str) -> Arc<[String]> {
-        let profile = self.pools.get(pool).and_then(|pool| pool.spec.as_ref().ok()?.profile.as_ref());
-        let profile = profile.and_then(|name| self.profiles.get(name)?.profile.as_ref().ok());
+        let profile = self.pools.get(pool).and_then(|pool| self.profile_of(pool.spec.as_ref().ok()?));
         profile.into_iter().flat_map(|profile| profile.mirrors(registry)).cloned().collect()
     }
 }

@@ -62,8 +62,8 @@ impl DeferredTaints {
             return Self { begun: spec.taints.iter().cloned().collect(), ..Self::default() };
         }
         let check = || {
-            Check { snapshot, spec, members: members(nodes), will_tolerate, selecting: RefCell::default() }
-                .workloads(&new)
+            let members = nodes.nodes().map(|node| (node.name.as_str(), node)).collect();
+            Check { snapshot, spec, members, will_tolerate, selecting: RefCell::default() }.workloads(&new)
         };
         let workloads = if snapshot.pods.is_some() { check() } else { BTreeMap::new() };
         let waits =
@@ -99,10 +99,6 @@ fn has_begun(snapshot: &Snapshot, pool: &Pool, nodes: &PoolNodes, applied: &Appl
 fn is_allowed(pool: &Pool, taint: &Taint) -> bool {
     let may_evict = taint.effect == TaintEffect::NoExecute && pool.consents.allow(Consent::Evict(&[taint]));
     may_evict || pool.consents.allow(Consent::Pending(&[taint]))
-}
-
-fn members(nodes: &PoolNodes) -> BTreeMap<&str, &WindowsNode> {
-    nodes.members.iter().map(|(node, _)| (node.name.as_str(), node.as_ref())).collect()
 }
 
 /// The check of the pods of a pool.
@@ -276,7 +272,7 @@ impl Remedy {
 
 /// The toleration of a taint as YAML in one line.
 fn toleration_text(Taint { key, value, effect }: &Taint) -> String {
-    let effect = effect.as_str();
+    let effect = effect.name();
     match value.as_str() {
         "" => format!("{{key: {key}, operator: Exists, effect: {effect}}}"),
         value => format!("{{key: {key}, value: {value:?}, effect: {effect}}}"),

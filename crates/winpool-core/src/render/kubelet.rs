@@ -258,7 +258,7 @@ pub(super) fn eviction_hard(kubelet: &Kubelet, minor: Minor) -> Vec<(Signal, Thr
 }
 
 pub(super) fn taint_fields(taint: &Taint) -> Strings<'_> {
-    let effect = taint.effect.as_str().to_owned();
+    let effect = taint.effect.name().to_owned();
     Strings(vec![("key", taint.key.clone()), ("value", taint.value.clone()), ("effect", effect)])
 }
 
@@ -269,7 +269,7 @@ pub(super) fn taints_flag(taints: &[Taint]) -> String {
 
 /// A taint in the value of the flag: `key=value:effect`.
 pub(super) fn taint_flag(taint: &Taint) -> String {
-    format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str())
+    format!("{}={}:{}", taint.key, taint.value, taint.effect.name())
 }
 
 /// The names in `cmd/kubelet/app/init_windows.go` of kubernetes/kubernetes.

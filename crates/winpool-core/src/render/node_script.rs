@@ -17,7 +17,7 @@ use winpool_api::facts::{
 };
 
 use super::{
-    CONTAINERD_TOML, ENVIRONMENT, KUBELET_ARGS, KUBELET_YAML, comment_lines, environment, hosts,
+    CONTAINERD_TOML, ENVIRONMENT, KUBELET_ARGS, KUBELET_YAML, Variant, comment_lines, environment, hosts,
     kubelet::kubeadm_patch,
     scripts::{STOP_ON_ERRORS, WRITE_TEXT, restart, set_environment, with_windows_line_endings, write_file},
 };
@@ -29,8 +29,7 @@ pub struct NodeScript<'a> {
     pub name: &'a str,
     /// Its files, by key.
     pub files: &'a BTreeMap<String, String>,
-    pub kubelets: &'a BTreeSet<Minor>,
-    pub runtimes: &'a BTreeSet<ContainerRuntime<ContainerdLine>>,
+    pub variants: &'a BTreeSet<Variant>,
     /// The profile, for the environment of the services.
     pub profile: &'a Profile,
 }
@@ -55,7 +54,7 @@ impl NodeScript<'_> {
 
     /// The service of the container runtime.
     fn service(&self) -> &'static str {
-        match self.runtimes.first() {
+        match self.variants.iter().map(|variant| variant.runtime).min() {
             Some(ContainerRuntime::Dockershim) => "docker",
             Some(ContainerRuntime::CriDockerd) => "cri-dockerd",
             Some(ContainerRuntime::Containerd(_)) | None => "containerd",
@@ -64,13 +63,13 @@ impl NodeScript<'_> {
 
     /// Whether all kubelets are of this minor or later.
     fn since(&self, minor: Minor) -> bool {
-        self.kubelets.first().is_some_and(|first| *first >= minor)
+        self.variants.first().is_some_and(|first| first.kubelet >= minor)
     }
 
     fn has_drop_ins(&self) -> bool {
-        self.runtimes
+        self.variants
             .iter()
-            .all(|runtime| matches!(runtime, ContainerRuntime::Containerd(line) if is_deep_merge(*line)))
+            .all(|variant| matches!(variant.runtime, ContainerRuntime::Containerd(line) if is_deep_merge(line)))
     }
 
     /// Where a file is written, with its content there.
@@ -93,9 +92,9 @@ impl NodeScript<'_> {
         let own = |name: &str| windows_path(&format!("{DIRECTORY}/{name}"));
         let drop_in =
             self.since(CONFIG_DIR_SINCE).then(|| (own("kubelet.conf.d/50-winpool.conf"), Cow::Borrowed(content)));
-        let newest = self.kubelets.last().filter(|_| self.since(KUBEADM_PATCHES_SINCE));
+        let newest = self.variants.last().filter(|_| self.since(KUBEADM_PATCHES_SINCE));
         let patch = newest.map(|newest| {
-            (own("patches/kubeletconfiguration0+merge.yaml"), Cow::Owned(kubeadm_patch(content, *newest)))
+            (own("patches/kubeletconfiguration0+merge.yaml"), Cow::Owned(kubeadm_patch(content, newest.kubelet)))
         });
         let places: Vec<_> = drop_in.into_iter().chain(patch).collect();
         if places.is_empty() { vec![(own(KUBELET_YAML), Cow::Borrowed(content))] } else { places }

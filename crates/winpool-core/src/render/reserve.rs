@@ -75,10 +75,8 @@ impl Reserves {
                 |(resource, text): (&String, &Value)| Some((Resource::named(resource)?, text.as_str()?.parse().ok()?));
             texts(name).filter_map(amount).collect()
         };
-        let threshold = |(signal, text): (&String, &Value)| {
-            let signal = Signal::ALL.into_iter().find(|known| known.name() == signal)?;
-            Some((signal, text.as_str()?.parse().ok()?))
-        };
+        let threshold =
+            |(signal, text): (&String, &Value)| Some((Signal::named(signal)?, text.as_str()?.parse().ok()?));
         let number = |name: &str| fields.get(name).and_then(Value::as_i64);
         Some(Self {
             reserved: ["systemReserved", "kubeReserved"].map(reserved),

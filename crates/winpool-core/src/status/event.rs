@@ -1,6 +1,6 @@
 //! Events on pools, profiles, nodes and workloads, as values.
 
-use crate::{kind::Kind, workload::WorkloadName};
+use crate::{kind::Kind, node::WindowsNode, workload::WorkloadName};
 
 /// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,19 @@ pub struct Regarding {
     pub uid: String,
 }
 
+impl Event {
+    /// An event on an object.
+    pub fn new(about: Regarding, warning: bool, action: &'static str, reason: &str, message: String) -> Self {
+        Self { about, warning, reason: reason.to_owned(), action, message }
+    }
+}
+
 impl Regarding {
+    /// A Windows node.
+    pub fn node(node: &WindowsNode) -> Self {
+        Self::new(Kind::NODE, &node.name, &node.uid)
+    }
+
     /// An object in no namespace.
     pub fn new(kind: Kind, name: &str, uid: &str) -> Self {
         let (name, uid) = (name.to_owned(), uid.to_owned());

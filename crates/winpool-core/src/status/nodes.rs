@@ -3,7 +3,7 @@
 use winpool_api::names::{label, reason};
 
 use super::event::{Event, Regarding};
-use crate::{kind::Kind, node::WindowsNode, pool::Snapshot};
+use crate::{node::WindowsNode, pool::Snapshot};
 
 /// What to do about a label that makes no node a member.
 pub(super) const REMOVE_CLAIM: &str = "Remove the label. Policy winpool-nodes of config/policies rejects such a change of a \
@@ -40,13 +40,7 @@ pub fn refused_claims(snapshot: &Snapshot) -> Vec<Event> {
 }
 
 fn warning(node: &WindowsNode, reason: &str, message: String) -> Event {
-    Event {
-        about: Regarding::new(Kind::NODE, &node.name, &node.uid),
-        warning: true,
-        reason: reason.to_owned(),
-        action: "Assign",
-        message,
-    }
+    Event::new(Regarding::node(node), true, "Assign", reason, message)
 }
 
 #[cfg(test)]

@@ -49,10 +49,10 @@ use crate::{
     pool::{
         Pool, Snapshot,
         classes::ClassPlan,
-        configs::{self, RenderedConfig},
+        configs,
         plan::{ActivePool, Member, Phase, Plan},
     },
-    render::reserve::ConfigState,
+    render::{Variant, reserve::ConfigState},
     text::{counted, some_messages, some_of},
 };
 
@@ -352,28 +352,32 @@ fn config_rows(input: &ReportInput) -> Vec<ConfigStatus> {
         row.0 += 1;
         row.1 += u32::from(delivery::is_configured(input, member));
     }
-    let texts = |values: &mut dyn Iterator<Item = String>| values.collect::<Vec<_>>().join(", ");
-    let row = |(name, config): (&String, &RenderedConfig)| {
-        let (wanted, in_effect) = rows.get(name.as_str()).copied().unwrap_or_default();
+    let row = |(name, variants): (&str, &BTreeSet<Variant>)| {
+        let (wanted, in_effect) = rows.get(name).copied().unwrap_or_default();
         ConfigStatus {
-            name: name.clone(),
-            kubelet: texts(&mut config.kubelets.iter().map(ToString::to_string)),
-            containerd: texts(&mut config.runtimes.iter().map(runtime_text)),
-            build: texts(&mut config.builds.iter().map(ToString::to_string)),
+            name: name.to_owned(),
+            kubelet: distinct(variants, |variant| variant.kubelet, ToString::to_string),
+            containerd: distinct(variants, |variant| variant.runtime, runtime_text),
+            build: distinct(variants, |variant| variant.host, ToString::to_string),
             wanted,
             in_effect,
         }
     };
-    let kept = rendering::rows(active).into_iter().map(|kept| {
-        let (wanted, in_effect) = rows.get(kept.name.as_str()).copied().unwrap_or_default();
-        ConfigStatus { wanted, in_effect, ..kept }
-    });
-    let rows: Vec<_> = active.configs.configs.iter().map(row).chain(kept).collect();
+    let rendered = active.configs.configs.iter().map(|(name, config)| (name.as_str(), &config.variants));
+    let rows: Vec<_> = rendered.chain(active.configs.kept()).map(row).collect();
     let nodes = active.members.len();
     match rows.as_slice() {
         [only] if nodes > 0 && usize::try_from(only.in_effect) == Ok(nodes) => Vec::new(),
         _ => rows,
     }
+}
+
+/// The different values of a part of variants, in order.
+fn distinct<T: Ord>(variants: &BTreeSet<Variant>, part: fn(&Variant) -> T, text: fn(&T) -> String) -> String {
+    let parts: BTreeSet<T> = variants.iter().map(part).collect();
+    let mut texts: Vec<String> = parts.iter().map(text).collect();
+    texts.dedup();
+    texts.join(", ")
 }
 
 /// The release line of containerd, or `docker`.

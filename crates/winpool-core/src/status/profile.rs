@@ -34,13 +34,9 @@ pub fn report(snapshot: &Snapshot, name: &str) -> Option<Report<WindowsRuntimePr
         conditions: merge_conditions(&view.status.conditions, &[ready, valid.clone()], snapshot.now),
     });
     let changed = !view.status.conditions.iter().any(|old| old.type_ == valid.of.name && old.reason == valid.reason);
-    let event = (changed && valid.reason != reason::VALID).then(|| Event {
-        about: Regarding::new(Kind::PROFILE, &view.name, &view.uid),
-        warning: true,
-        reason: valid.reason.to_owned(),
-        action: "Check",
-        message: valid.message.clone(),
-    });
+    let about = || Regarding::new(Kind::PROFILE, &view.name, &view.uid);
+    let event = (changed && valid.reason != reason::VALID)
+        .then(|| Event::new(about(), true, "Check", valid.reason, valid.message.clone()));
     let object = WriteTarget::new(Kind::PROFILE, name);
     let write = Write::status(Action::WriteStatus, object, &view.resource_version, &status);
     let write = (status != view.status).then_some(write);

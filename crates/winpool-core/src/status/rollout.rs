@@ -3,7 +3,6 @@
 use super::event::{Event, Regarding};
 use crate::{
     ForeignText,
-    kind::Kind,
     node::WindowsNode,
     operation::{Action, Body, Done},
     pool::{Snapshot, plan::Plan, rollout::FailureReason},
@@ -72,6 +71,5 @@ pub fn confirmed(snapshot: &Snapshot, done: &Done) -> Vec<Event> {
 }
 
 fn event(node: &WindowsNode, warning: bool, reason: &str, message: String) -> Event {
-    let about = Regarding::new(Kind::NODE, &node.name, &node.uid);
-    Event { about, warning, reason: reason.to_owned(), action: "Deliver", message }
+    Event::new(Regarding::node(node), warning, "Deliver", reason, message)
 }

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use winpool_api::{
@@ -166,25 +166,17 @@ pub struct AffectedWorkloads {
 
 impl PoolWorkloads {
     /// That of a pool without pods, which have no Services.
-    pub const EMPTY: Self = Self {
-        pods: 0,
-        cannot_run: 0,
-        suspected: 0,
-        unknown: 0,
-        classes: BTreeMap::new(),
-        issues: BTreeMap::new(),
-        features: BTreeMap::new(),
-        components: BTreeSet::new(),
-        services: Some(BTreeMap::new()),
-    };
+    pub fn empty() -> Self {
+        Self { services: Some(BTreeMap::new()), ..Self::default() }
+    }
 }
 
 impl Workloads {
     /// The summary of the workloads of a pool; `None` if they are not read. A pool without pods has an empty one.
     pub fn of(&self, pool: &str) -> Option<&PoolWorkloads> {
-        static EMPTY: PoolWorkloads = PoolWorkloads::EMPTY;
+        static EMPTY: LazyLock<PoolWorkloads> = LazyLock::new(PoolWorkloads::empty);
         match self {
-            Self::Known(pools) => Some(pools.get(pool).map_or(&EMPTY, AsRef::as_ref)),
+            Self::Known(pools) => Some(pools.get(pool).map_or(&*EMPTY, AsRef::as_ref)),
             Self::Off | Self::Waiting => None,
         }
     }
@@ -369,7 +361,7 @@ impl WorkloadIndex {
     }
 
     pub fn summary(&self, pool: &str) -> PoolWorkloads {
-        let Some(totals) = self.totals.get(pool) else { return PoolWorkloads::EMPTY };
+        let Some(totals) = self.totals.get(pool) else { return PoolWorkloads::empty() };
         let count = |status| totals.images.get(&status).copied().unwrap_or_default();
         let mut issues: BTreeMap<IssueKind, AffectedWorkloads> = BTreeMap::new();
         for ((kind, workload), of_workload) in &totals.issues {

@@ -11,6 +11,7 @@ use winpool_api::{
         known_issues::{ComponentVersion, NodeComponent, PodFeatures},
         support,
     },
+    named_enum,
     names::label,
 };
 
@@ -22,11 +23,13 @@ const NODE_NAME: &str = "metadata.name";
 /// The labels of a node's processor architecture.
 const ARCHITECTURES: [&str; 2] = [label::ARCH, "beta.kubernetes.io/arch"];
 
-/// The operating system of a pod's containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
-pub enum System {
-    Windows,
-    Linux,
+named_enum! {
+    /// The operating system of a pod's containers. The name is that in labels and in `spec.os`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
+    pub enum System {
+        Windows = "windows",
+        Linux = "linux",
+    }
 }
 
 /// The part of a pod's spec that is checked.
@@ -154,16 +157,6 @@ fn required_affinity(spec: &core::PodSpec) -> Vec<Vec<Requirement>> {
         both.map(Requirement::from).collect()
     };
     terms.iter().map(requirements).collect()
-}
-
-impl System {
-    fn named(name: &str) -> Option<Self> {
-        match name {
-            "windows" => Some(Self::Windows),
-            "linux" => Some(Self::Linux),
-            _ => None,
-        }
-    }
 }
 
 impl Template {

@@ -21,47 +21,45 @@ use crate::{
 };
 
 /// What a node needs as a DaemonSet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequiredSet {
-    KubeProxy,
-    Cni,
-    Csi,
+#[derive(Clone, Copy)]
+pub struct RequiredSet {
+    name: &'static str,
+    /// What the name of its DaemonSet or one of its images contains.
+    marks: &'static [&'static str],
+    /// Whether every cluster needs one.
+    always: bool,
 }
 
+/// kube-proxy on the nodes.
+pub const KUBE_PROXY: RequiredSet = RequiredSet { name: "kube-proxy", marks: &["kube-proxy"], always: true };
+
+/// The CNI on the nodes.
+pub const CNI: RequiredSet = RequiredSet {
+    name: "the CNI",
+    marks: &["flannel", "calico", "antrea", "cilium", "azure-cns", "-cni", "cni-"],
+    always: true,
+};
+
+/// CSI drivers on the nodes.
+pub const CSI: RequiredSet = RequiredSet { name: "a CSI driver", marks: &["csi-"], always: false };
+
 impl RequiredSet {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::KubeProxy => "kube-proxy",
-            Self::Cni => "the CNI",
-            Self::Csi => "a CSI driver",
-        }
-    }
-
-    /// What the name of its DaemonSet or one of its images contains.
-    const fn marks(self) -> &'static [&'static str] {
-        match self {
-            Self::KubeProxy => &["kube-proxy"],
-            Self::Cni => &["flannel", "calico", "antrea", "cilium", "azure-cns", "-cni", "cni-"],
-            Self::Csi => &["csi-"],
-        }
-    }
-
     fn is(self, set: &DaemonSet) -> bool {
         let spec = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         let images = spec.into_iter().flat_map(|spec| &spec.containers).filter_map(|one| one.image.as_deref());
         let selects_windows = spec.and_then(|spec| spec.node_selector.as_ref()?.get(label::OS)).map(String::as_str);
-        let is_marked = |text: &str| contains_one(text, self.marks());
+        let is_marked = |text: &str| contains_one(text, self.marks);
         selects_windows != Some("linux") && (is_marked(name(&set.metadata)) || images.into_iter().any(is_marked))
     }
 }
 
 /// DaemonSets of a component whose pod on a node is missing or not ready.
-fn component(case: &Case<'_>, component: RequiredSet) -> Checked {
+pub fn component(case: &Case<'_>, component: RequiredSet) -> Checked {
     let nodes = case.evidence.nodes()?;
     let sets: Vec<_> = case.evidence.daemon_sets()?.iter().filter(|set| component.is(set)).collect();
     let pods = case.evidence.pods()?;
-    if sets.is_empty() && component != RequiredSet::Csi && !nodes.is_empty() {
-        let what = component.name();
+    if sets.is_empty() && component.always && !nodes.is_empty() {
+        let what = component.name;
         let reason = format!("no DaemonSet of {what} for Windows was found: it may run as a service of the node");
         return Err(Undetermined::NotShown(reason));
     }
@@ -96,25 +94,10 @@ fn selects(set: &DaemonSet, node: &Node) -> bool {
     spec.affinity.is_none() && is_windows && selector.iter().all(matches)
 }
 
-/// kube-proxy on the nodes.
-pub fn kube_proxy(case: &Case<'_>) -> Checked {
-    component(case, RequiredSet::KubeProxy)
-}
-
-/// The CNI on the nodes.
-pub fn cni(case: &Case<'_>) -> Checked {
-    component(case, RequiredSet::Cni)
-}
-
-/// CSI drivers on the nodes.
-pub fn csi(case: &Case<'_>) -> Checked {
-    component(case, RequiredSet::Csi)
-}
-
 /// Pods that are not ready, and began before the CNI that runs now on their node.
 pub fn before_cni(case: &Case<'_>) -> Checked {
     let all = case.evidence.pods()?;
-    let sets = case.evidence.daemon_sets()?.iter().filter(|set| RequiredSet::Cni.is(set));
+    let sets = case.evidence.daemon_sets()?.iter().filter(|set| CNI.is(set));
     let sets: BTreeSet<_> = sets.filter_map(|set| set.metadata.uid.as_ref()).collect();
     let is_cni = |pod: &&Pod| pod.metadata.owner_references.iter().flatten().any(|owner| sets.contains(&owner.uid));
     let begun = all.iter().filter(is_cni).filter_map(|pod| Some((node_of(pod), running_since(pod)?)));

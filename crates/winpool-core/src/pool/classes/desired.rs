@@ -15,7 +15,7 @@ use winpool_api::{
 use crate::{
     kind::Kind,
     kubernetes::quantity::Quantity,
-    node::WindowsNode,
+    node::{ARCHITECTURE, WindowsNode},
     operation::{Action, Write, WriteTarget},
     pool::{Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec},
     release_labels,
@@ -45,7 +45,7 @@ impl ClassUser<'_> {
             RuntimeClassScope::Build | RuntimeClassScope::Pool => (label::WINDOWS_BUILD.to_owned(), build.to_string()),
             RuntimeClassScope::Compatible => (release_labels::key_of(build), label::RUNS_VALUE.to_owned()),
         };
-        let system = [(label::OS.to_owned(), "windows".to_owned()), (label::ARCH.to_owned(), "amd64".to_owned())];
+        let system = [(label::OS.to_owned(), "windows".to_owned()), (label::ARCH.to_owned(), ARCHITECTURE.to_owned())];
         let mut labels: BTreeMap<String, String> = system.into_iter().chain([scope]).collect();
         if self.class.scope == RuntimeClassScope::Pool {
             labels.insert(label::POOL.to_owned(), self.pool.name.clone());
@@ -209,7 +209,7 @@ fn tolerations(users: &[ClassUser]) -> Vec<core::Toleration> {
         // Pools that share a class usually have the same taints.
         user.spec.taints.iter().chain(&user.spec.replaces_taints).filter(|taint| tolerated.insert(*taint)).for_each(
             |taint| {
-                add(toleration_of(&taint.key, &taint.value, taint.effect.as_str()));
+                add(toleration_of(&taint.key, &taint.value, taint.effect.name()));
             },
         );
         user.class.tolerations.iter().for_each(|toleration| add(written(toleration)));
@@ -221,7 +221,7 @@ fn tolerations(users: &[ClassUser]) -> Vec<core::Toleration> {
 fn toleration_of(key: &str, value: &str, effect: &str) -> core::Toleration {
     core::Toleration {
         key: Some(key.to_owned()),
-        operator: Some("Equal".to_owned()),
+        operator: Some(TolerationOperator::Equal.name().to_owned()),
         value: non_empty(value),
         effect: Some(effect.to_owned()),
         toleration_seconds: None,
@@ -229,15 +229,11 @@ fn toleration_of(key: &str, value: &str, effect: &str) -> core::Toleration {
 }
 
 fn written(toleration: &Toleration) -> core::Toleration {
-    let operator = match toleration.operator {
-        TolerationOperator::Equal => "Equal",
-        TolerationOperator::Exists => "Exists",
-    };
     core::Toleration {
         key: non_empty(&toleration.key),
-        operator: Some(operator.to_owned()),
+        operator: Some(toleration.operator.name().to_owned()),
         value: non_empty(&toleration.value),
-        effect: toleration.effect.map(|effect| effect.as_str().to_owned()),
+        effect: toleration.effect.map(|effect| effect.name().to_owned()),
         toleration_seconds: toleration.toleration_seconds,
     }
 }

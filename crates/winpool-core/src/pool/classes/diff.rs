@@ -114,7 +114,8 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Write>, Write)> {
 }
 
 impl RuntimeClassView {
-    pub(super) fn selector(&self) -> BTreeMap<String, String> {
+    /// The labels of the nodes that the class selects.
+    pub(crate) fn selector(&self) -> BTreeMap<String, String> {
         self.object.scheduling.as_ref().and_then(|scheduling| scheduling.node_selector.clone()).unwrap_or_default()
     }
 

@@ -127,7 +127,7 @@ pub fn plan(
     let (machines, up_to_date) =
         counts(objects, group, if reference == Reference::UpToDate { &group.bootstrap } else { wanted });
     let writes = taken_by.is_none() && !paused;
-    let kubelet = (profile(snapshot, spec), kubernetes.unwrap_or(support::NEWEST));
+    let kubelet = (snapshot.profile_of(spec), kubernetes.unwrap_or(support::NEWEST));
     let changes = annotation_changes(objects, kubelet, (pool, spec, rules), group, templates);
     let overstated = provider(objects, group).filter(|_| rules.capacity.is_some());
     let overstated = overstated.map(|provider| hints::overstated(&group.annotations, kubelet, provider));
@@ -186,10 +186,6 @@ fn annotation_changes(
 /// What the provider reports about the machines of a group.
 fn provider<'a>(objects: &'a ClusterApiObjects, group: &MachineGroup) -> Option<&'a Infrastructure> {
     objects.infrastructure.get(group.infrastructure.as_ref()?)?.as_ref()
-}
-
-fn profile<'a>(snapshot: &'a Snapshot, spec: &Spec) -> Option<&'a Profile> {
-    snapshot.profiles.get(spec.profile.as_ref()?)?.profile.as_ref().ok()
 }
 
 /// The problem of a group that does not refer to an object of kubeadm's provider.

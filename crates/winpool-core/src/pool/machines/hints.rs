@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use derive_more::Display;
 use winpool_api::{
-    SelectorOperator, Taint,
+    SelectorOperator,
     facts::{
-        Build, Minor,
+        Minor,
         cluster_api::{capacity, is_synced_to_nodes},
         node_restriction::kubelet_accepts,
     },
@@ -16,7 +16,7 @@ use winpool_api::{
 use super::{rules::MachineCapacity, views::Infrastructure};
 use crate::{
     kubernetes::quantity::Quantity,
-    node::Resources,
+    node::{Resources, labels_of_kubelet},
     pool::{Members, Spec},
     profile::{Profile, Resource},
     release_labels,
@@ -25,7 +25,7 @@ use crate::{
 
 /// The labels of the pool's selector with which a kubelet registers its node.
 pub fn node_labels(spec: &Spec) -> BTreeMap<String, String> {
-    let known = known_labels(spec.build);
+    let known = labels_of_kubelet(spec.build);
     let Members::Selector(selector) = &spec.members else { return BTreeMap::new() };
     let labels = selector.match_labels.clone().into_iter();
     let single = selector.match_expressions.iter().filter_map(|requirement| {
@@ -46,17 +46,7 @@ pub fn labels_at_registration(
 ) -> BTreeMap<String, String> {
     let synced = machine_labels.iter().filter(|(key, _)| is_synced_to_nodes(key));
     let labels = node_labels.iter().chain(synced).map(|(key, value)| (key.clone(), value.clone()));
-    known_labels(spec.build).into_iter().chain(labels).collect()
-}
-
-/// The labels that the kubelet sets by itself.
-fn known_labels(build: Build) -> BTreeMap<String, String> {
-    let labels = [
-        (label::OS, "windows".to_owned()),
-        (label::ARCH, "amd64".to_owned()),
-        (label::WINDOWS_BUILD, build.to_string()),
-    ];
-    labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    labels_of_kubelet(spec.build).into_iter().chain(labels).collect()
 }
 
 /// The labels of a node of the pool, with those that winpool sets.
@@ -90,9 +80,10 @@ pub fn annotations(
     provider: Option<&Infrastructure>,
 ) -> BTreeMap<&'static str, String> {
     let Some(rule) = capacity else { return BTreeMap::new() };
-    let mut annotations = BTreeMap::from([(capacity::LABELS, joined_labels(labels))]);
+    let mut annotations =
+        BTreeMap::from([(capacity::LABELS, joined(labels.iter().map(|(key, value)| format!("{key}={value}"))))]);
     if !spec.taints.is_empty() {
-        annotations.insert(capacity::TAINTS, joined_taints(&spec.taints));
+        annotations.insert(capacity::TAINTS, joined(spec.taints.iter().map(ToString::to_string)));
     }
     let left = reserve::allocatable(&reserves(profile), kubelet, &rule.resources());
     // Without it the autoscaler assumes 110, also where the provider reports another number.
@@ -149,14 +140,6 @@ fn reserves(profile: Option<&Profile>) -> Reserves {
 }
 
 /// The format of the autoscaler, which trims no spaces.
-fn joined_labels(labels: &BTreeMap<String, String>) -> String {
-    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
-}
-
-fn joined_taints(taints: &[Taint]) -> String {
-    let one = |taint: &Taint| match taint.value.as_str() {
-        "" => format!("{}:{}", taint.key, taint.effect.as_str()),
-        value => format!("{}={value}:{}", taint.key, taint.effect.as_str()),
-    };
-    taints.iter().map(one).collect::<Vec<_>>().join(",")
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join(",")
 }

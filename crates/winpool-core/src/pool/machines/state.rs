@@ -48,7 +48,7 @@ impl<T> ClusterApiState<T> {
 }
 
 /// The objects of Cluster API, by `namespace/name`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClusterApiObjects {
     /// The version in which they are read and written.
     pub version: ApiVersion,
@@ -64,21 +64,6 @@ pub struct ClusterApiObjects {
 }
 
 impl ClusterApiObjects {
-    /// No objects.
-    pub fn empty(version: ApiVersion) -> Self {
-        Self {
-            version,
-            clusters: Objects::default(),
-            deployments: Objects::default(),
-            pools: Objects::default(),
-            sets: Objects::default(),
-            machines: Objects::default(),
-            templates: Objects::default(),
-            configs: Objects::default(),
-            infrastructure: Arc::default(),
-        }
-    }
-
     /// The groups of a kind.
     pub fn groups(&self, kind: GroupKind) -> Vec<&MachineGroup> {
         match kind {

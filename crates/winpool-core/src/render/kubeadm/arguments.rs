@@ -183,7 +183,7 @@ pub fn merged_taints(path: &str, text: &str, taints: &[Taint]) -> Result<String,
 pub fn added_taints(path: &str, existing: Option<&Value>, taints: &[Taint]) -> Result<Option<Value>, Problem> {
     let mut all: Vec<Value> = existing.and_then(Value::as_array).cloned().unwrap_or_default();
     for taint in taints {
-        let same_key = |other: &&Value| other["key"] == taint.key.as_str() && other["effect"] == taint.effect.as_str();
+        let same_key = |other: &&Value| other["key"] == taint.key.as_str() && other["effect"] == taint.effect.name();
         match all.iter().find(same_key) {
             Some(other) if other["value"].as_str().unwrap_or_default() != taint.value => {
                 let value = other["value"].as_str().unwrap_or_default().to_owned();

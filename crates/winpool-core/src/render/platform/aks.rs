@@ -50,9 +50,7 @@ pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comm
     if needs_fips(nodes) {
         arguments.push("--enable-fips-image".to_owned());
     }
-    if let Some(profile) = nodes.profile.filter(|_| report.takes(Setting::MaxPods)) {
-        arguments.push(format!("--max-pods {}", profile.kubelet.max_pods));
-    }
+    arguments.extend(report.max_pods(nodes).map(|pods| format!("--max-pods {pods}")));
     arguments.extend(shell::node_taints(report, nodes));
     let (labels, _) = selection::labels(report.platform, nodes);
     if !labels.is_empty() {

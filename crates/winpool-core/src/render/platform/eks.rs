@@ -19,13 +19,12 @@ const TO_LOG: &str = "3>&1 4>&1 5>&1 6>&1";
 const PLACEHOLDERS: &str = "# Replace CLUSTER and REGION, and add the size: eksctl create nodegroup -f FILE\n";
 
 pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &'static str, comment: &str) -> String {
-    let kubelet = nodes.profile.map(|profile| &profile.kubelet);
     let group = Fields::default()
         .with("name", DoubleQuoted(nodes.pool.to_owned()))
         .with("amiFamily", image)
         .with_some("labels", selection::labels_map(report.platform, nodes))
         .with_some("taints", selection::taint_maps(report.platform, nodes))
-        .with_some("maxPodsPerNode", kubelet.filter(|_| report.takes(Setting::MaxPods)).map(|kubelet| kubelet.max_pods))
+        .with_some("maxPodsPerNode", report.max_pods(nodes))
         .with_some("clusterDNS", cluster_dns(nodes, report).map(|address| DoubleQuoted(address.to_owned())))
         .with_some("overrideBootstrapCommand", bootstrap(nodes, report).map(LitString));
     let mut file = Document::new("");

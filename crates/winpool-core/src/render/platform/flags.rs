@@ -1,5 +1,7 @@
 //! The settings of a profile as flags of kubelet and kube-proxy.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use winpool_api::{
     KubeProxySettings,
@@ -14,7 +16,10 @@ use super::{
     super::{kube_proxy::gates, kubelet},
     NodesToMake,
 };
-use crate::profile::Profile;
+use crate::{
+    kubernetes::quantity::Quantity,
+    profile::{Profile, Resource},
+};
 
 /// A flag without dashes, and its value.
 type Flag = (&'static str, String);
@@ -60,14 +65,8 @@ fn is_plain(character: char) -> bool {
 fn of(setting: Setting, profile: &Profile, nodes: &NodesToMake) -> Option<Vec<Flag>> {
     let settings = &profile.kubelet;
     let flags = match setting {
-        Setting::SystemReserved => {
-            let pairs = settings.system_reserved.iter().map(|(name, amount)| format!("{}={amount}", name.name()));
-            vec![("system-reserved", list(pairs))]
-        }
-        Setting::KubeReserved => {
-            let pairs = settings.kube_reserved.iter().map(|(name, amount)| format!("{}={amount}", name.name()));
-            vec![("kube-reserved", list(pairs))]
-        }
+        Setting::SystemReserved => vec![("system-reserved", reserved(&settings.system_reserved))],
+        Setting::KubeReserved => vec![("kube-reserved", reserved(&settings.kube_reserved))],
         Setting::EvictionHard => {
             let all = kubelet::eviction_hard(settings, nodes.kubelet);
             vec![("eviction-hard", list(all.iter().map(|(signal, threshold)| format!("{signal}<{threshold}"))))]
@@ -110,6 +109,10 @@ fn of_kube_proxy(settings: &KubeProxySettings, minor: Minor) -> Vec<Flag> {
         flags.push(("feature-gates", list(gates.iter().map(|(name, on)| format!("{name}={on}")))));
     }
     flags
+}
+
+fn reserved(amounts: &BTreeMap<Resource, Quantity>) -> String {
+    list(amounts.iter().map(|(resource, amount)| format!("{}={amount}", resource.name())))
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

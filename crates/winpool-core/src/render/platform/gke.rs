@@ -1,7 +1,5 @@
 //! A node pool of GKE: `gcloud container node-pools create`.
 
-use winpool_api::facts::platforms::Setting;
-
 use super::{
     LossReport, NodesToMake, selection,
     shell::{self, command},
@@ -19,9 +17,7 @@ pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comm
             .map(str::to_owned)
             .into();
     arguments.push(format!("--windows-os-version {image}"));
-    if let Some(profile) = nodes.profile.filter(|_| report.takes(Setting::MaxPods)) {
-        arguments.push(format!("--max-pods-per-node {}", profile.kubelet.max_pods));
-    }
+    arguments.extend(report.max_pods(nodes).map(|pods| format!("--max-pods-per-node {pods}")));
     arguments.extend(shell::node_taints(report, nodes));
     let (labels, _) = selection::labels(report.platform, nodes);
     if !labels.is_empty() {

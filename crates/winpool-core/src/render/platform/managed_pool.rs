@@ -1,7 +1,7 @@
 //! The infrastructure of managed MachinePools of Cluster API: AzureManagedMachinePool and AWSManagedMachinePool.
 
 use serde_saphyr::DoubleQuoted;
-use winpool_api::{TaintEffect, facts::platforms::Setting};
+use winpool_api::TaintEffect;
 
 use super::{
     super::yaml::{Field, Fields, Strings, object},
@@ -16,7 +16,6 @@ const AWS: &str = "# Add instanceType and scaling. A MachinePool of Cluster API 
 
 /// The AzureManagedMachinePool.
 pub(super) fn azure(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
-    let max_pods = nodes.profile.filter(|_| report.takes(Setting::MaxPods)).map(|profile| profile.kubelet.max_pods);
     // A merge patch: the API has no field for the version of Windows.
     let patch = Field::from(DoubleQuoted(format!("{{\"spec\": {{\"osSKU\": \"{image}\"}}}}")));
     let spec = Fields::default()
@@ -25,7 +24,7 @@ pub(super) fn azure(nodes: &NodesToMake, report: &LossReport, image: &str, comme
         .with("sku", "SKU")
         .with("osType", "Windows")
         .with_some("enableFIPS", needs_fips(nodes).then_some(true))
-        .with_some("maxPods", max_pods)
+        .with_some("maxPods", report.max_pods(nodes))
         .with_some("nodeLabels", selection::labels_map(report.platform, nodes))
         .with_some("taints", selection::taint_maps(report.platform, nodes))
         .with_some("kubeletConfig", kubelet_config(nodes, report))

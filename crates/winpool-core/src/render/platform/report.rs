@@ -36,6 +36,11 @@ impl LossReport {
         self.taken.contains(&setting)
     }
 
+    /// The maximum number of pods on a node, if the platform takes it.
+    pub(super) fn max_pods(&self, nodes: &NodesToMake) -> Option<u32> {
+        nodes.profile.filter(|_| self.takes(Setting::MaxPods)).map(|profile| profile.kubelet.max_pods)
+    }
+
     /// The first line: `AKS takes 3 of 5 settings; not: kubeReserved, evictionHard`.
     pub fn summary(&self) -> String {
         let count = self.taken.len() + self.lost.len();

@@ -18,13 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// The events of a reconcile: what was written, and which conditions changed.
 pub fn events(plan: &Plan, done: &Done, status: &WindowsNodePoolStatus) -> Vec<Event> {
     let about = Regarding::new(Kind::POOL, &plan.pool.name, &plan.pool.uid);
-    let event = |warning: bool, reason: &str, action: &'static str, message: String| Event {
-        about: about.clone(),
-        warning,
-        reason: reason.to_owned(),
-        action,
-        message,
-    };
+    let event = |warning, reason: &str, action, message| Event::new(about.clone(), warning, action, reason, message);
     let cleanup = cleanup_message(plan).map(|message| event(true, "CleaningUp", "Cleanup", message));
     let nodes = node_changes(plan, done).map(|(reason, action, message)| event(false, reason, action, message));
     let objects = object_changes(done).map(|(reason, message)| event(false, reason, "Apply", message));

@@ -20,7 +20,7 @@ use crate::{
     },
     profile::Profile,
     text::{Counted, about_nodes, some_messages, some_of},
-    workload::{PoolWorkloads, Workloads},
+    workload::PoolWorkloads,
 };
 
 /// The maximum number of quoted characters of a text that a node reports.
@@ -74,19 +74,11 @@ impl ReportInput<'_> {
 
     /// The profile of the pool, if it is valid.
     pub fn profile(&self) -> Option<&Profile> {
-        self.snapshot.profiles.get(self.spec.profile.as_ref()?)?.profile.as_ref().ok()
+        self.snapshot.profile_of(self.spec)
     }
 
-    /// The workloads of the pool, if they are known.
+    /// The workloads of the pool, if pods are read.
     pub fn workloads(&self) -> Option<&PoolWorkloads> {
-        match &self.snapshot.workloads {
-            Workloads::Known(pools) => pools.get(&self.pool.name).map(AsRef::as_ref),
-            Workloads::Off | Workloads::Waiting => None,
-        }
-    }
-
-    /// The pods of the pool, if pods are read.
-    pub fn pods(&self) -> Option<&PoolWorkloads> {
         self.snapshot.workloads.of(&self.pool.name)
     }
 

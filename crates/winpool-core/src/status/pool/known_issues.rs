@@ -17,7 +17,7 @@ use crate::{
 /// The issues of the nodes that are reported and not acknowledged, worst first.
 pub fn reported<'a>(input: &'a ReportInput) -> Vec<FoundIssue<'a>> {
     let nodes = input.active.members.iter().map(|member| member.node.as_ref());
-    let mut found = check(nodes, input.pods());
+    let mut found = check(nodes, input.workloads());
     found.retain(|finding| finding.is_reported() && !input.pool.consents.acknowledges(finding.issue.id));
     found
 }
@@ -35,7 +35,7 @@ pub fn known_issues(input: &ReportInput) -> Option<ComputedCondition> {
         return None;
     }
     let nodes: BTreeSet<_> = found.iter().flat_map(|finding| &finding.nodes).collect();
-    let mut text = some_messages(found.iter().map(|finding| finding.message(input.pods())));
+    let mut text = some_messages(found.iter().map(|finding| finding.message(input.workloads())));
     if !found.is_empty() {
         text = format!("{text}. To hide the first issue: {}. {}", acknowledge(input, found[0].issue.id), input.list());
     }

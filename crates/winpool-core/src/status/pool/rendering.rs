@@ -1,9 +1,6 @@
 //! What existing nodes and machines keep, although a new version of winpool renders other settings.
 
-use std::collections::BTreeSet;
-
 use winpool_api::{
-    ConfigStatus,
     conditions::{CONFIG_IN_EFFECT, ComputedCondition},
     names::reason,
 };
@@ -17,7 +14,6 @@ use crate::{
         plan::ActivePool,
         renderings::{self, HeldRendering},
     },
-    render::Variant,
     text::{about_nodes, counted, some_of},
 };
 
@@ -76,22 +72,4 @@ pub fn pending(snapshot: &Snapshot, active: &ActivePool) -> Vec<String> {
     let of_nodes = configs.iter().flat_map(|held| held.changes(Kind::CONFIG_MAP.name));
     let of_machines = held_groups(&active.machines).flat_map(|(group, held)| held.changes(group.kind.bootstrap().name));
     of_nodes.chain(of_machines).collect()
-}
-
-/// The ConfigMaps that nodes keep, without the numbers of nodes.
-pub fn rows(active: &ActivePool) -> Vec<ConfigStatus> {
-    let row = |(name, variants): (&str, &BTreeSet<Variant>)| {
-        let texts = |text: &dyn Fn(&Variant) -> String| {
-            variants.iter().map(text).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
-        };
-        ConfigStatus {
-            name: name.to_owned(),
-            kubelet: texts(&|variant| variant.kubelet.to_string()),
-            containerd: texts(&|variant| super::runtime_text(&variant.runtime)),
-            build: texts(&|variant| variant.host.to_string()),
-            wanted: 0,
-            in_effect: 0,
-        }
-    };
-    active.configs.kept().map(row).collect()
 }

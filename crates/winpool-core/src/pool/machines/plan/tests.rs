@@ -71,7 +71,7 @@ impl Cluster {
         assert!(pool.spec.is_ok(), "{:?}", pool.spec);
         let profile = ProfileView::from_object(object("WindowsRuntimeProfile", "standard", json!({"spec": {}})));
         let cluster = ClusterView::from_object(&object("Cluster", "prod", json!({})));
-        let objects = ClusterApiObjects { clusters: of(cluster), ..ClusterApiObjects::empty(ApiVersion::V1Beta2) };
+        let objects = ClusterApiObjects { clusters: of(cluster), ..ClusterApiObjects::default() };
         let snapshot = Snapshot { pools: of(pool), profiles: of(profile), ..Snapshot::default() };
         Self { snapshot, objects }
     }
