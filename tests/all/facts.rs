@@ -29,7 +29,6 @@ fn the_page_about_facts_has_rows_minor_comparison_and_sources_of_every_table() {
         let compared = match compared {
             Compared::Program => "`make facts`",
             Compared::Digest => "`make facts`, digest",
-            Compared::Hand => "by hand",
         };
         let cells = [format!("`{name}`"), rows.to_string(), newest, compared.to_owned(), sources.join(", ")];
         let row = format!("| {} |", cells.join(" | "));
