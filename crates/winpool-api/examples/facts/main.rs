@@ -1,9 +1,9 @@
 //! Compares the tables of facts with upstream files in a folder, and prints the differences: `make facts DIR=…`.
 //!
-//! docs/facts.md describes the files. Without a folder, the sources are compared that `e2e/upstream.sh` unpacked from
-//! Debian's packages. Missing files are not compared; stderr names the tables without a file. `--files MINOR…` prints the names
-//! of the files and their addresses instead, and `--older-than MONTHS` the tables with an older date. The exit status is 0
-//! without differences, 1 with differences, and 2 if a file cannot be parsed.
+//! docs/facts.md describes the files. The sources that `e2e/upstream.sh` unpacked from Debian's packages, and the packages that
+//! Cargo has downloaded, are compared with or without a folder. Missing files are not compared; stderr names the tables without a
+//! file. `--files [MINOR…]` prints the names of the files and their addresses instead, and `--older-than MONTHS` the tables
+//! with an older date. The exit status is 0 without differences, 1 with differences, and 2 if a file cannot be parsed.
 
 mod api;
 mod containerd;
@@ -27,7 +27,7 @@ use std::{
 };
 
 use jiff::{ToSpan as _, Zoned};
-use winpool_api::facts::{Minor, TABLES};
+use winpool_api::facts::{Minor, TABLES, support::NEWEST};
 
 /// The differences, or the reason why a file cannot be parsed.
 type Comparison = Result<Vec<String>, String>;
@@ -144,14 +144,15 @@ fn main() -> ExitCode {
         _ => {}
     }
     let named = arguments.first().filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    let folder = named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache/winpool/upstream")));
-    let Some(folder) = folder.filter(|folder| folder.is_dir()) else {
+    let of_debian = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/winpool/upstream"));
+    let folders: Vec<_> = [of_debian, named.clone()].into_iter().flatten().filter(|folder| folder.is_dir()).collect();
+    if folders.is_empty() || named.is_some_and(|folder| !folder.is_dir()) {
         eprintln!("usage: make facts, after e2e/upstream.sh; or make facts DIR=FOLDER, after e2e/facts.sh FOLDER");
         return ExitCode::from(2);
-    };
+    }
     let mut missing: BTreeSet<&str> = TABLES.iter().map(|table| table.name).collect();
     let (mut compared, mut differences, mut failed) = (0, 0, false);
-    for (file, table, result) in compare(&folder).into_iter().chain(of_packages()) {
+    for (file, table, result) in folders.iter().flat_map(|folder| compare(folder)).chain(of_packages()) {
         compared += 1;
         missing.remove(table);
         match result {
@@ -176,12 +177,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the name and the address of each file of a branch or tag.
+/// Prints the name and the address of each file of a branch or tag, for some minors or the newest one.
 fn list_files(minors: &[String]) -> ExitCode {
-    let Ok(minors) = minors.iter().map(|minor| minor.parse()).collect::<Result<Vec<Minor>, _>>() else {
-        eprintln!("usage: --files MINOR…");
+    let Ok(mut minors) = minors.iter().map(|minor| minor.parse()).collect::<Result<Vec<Minor>, _>>() else {
+        eprintln!("usage: --files [MINOR…]");
         return ExitCode::from(2);
     };
+    if minors.is_empty() {
+        minors.push(NEWEST);
+    }
     let files: BTreeSet<_> = of_branches(&minors).into_iter().map(|file| file.name).collect();
     for (name, address) in files.iter().filter_map(|name| Some((name, address(name)?))) {
         println!("{name} {address}");
@@ -189,11 +193,13 @@ fn list_files(minors: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Where a file `owner/repository/path`, `owner/repository@tag/path` or `1.36/owner/repository/path` is.
+/// Where a file `owner/repository/path`, `owner/repository@tag/path` or `1.36/owner/repository/path` is. The website has the
+/// newest minor in its default branch.
 fn address(name: &str) -> Option<String> {
     let (first, rest) = name.split_once('/')?;
     let (branch, name) = match first.parse::<Minor>() {
-        Ok(minor) => (format!("release-{minor}"), rest),
+        Ok(minor) if minor < NEWEST || !rest.starts_with("kubernetes/website/") => (format!("release-{minor}"), rest),
+        Ok(_) => ("HEAD".to_owned(), rest),
         Err(_) => ("HEAD".to_owned(), name),
     };
     let (owner, rest) = name.split_once('/')?;
@@ -344,6 +350,8 @@ mod tests {
             ("a/b/c/d.go", "a/b/HEAD/c/d.go"),
             ("a/b@v1.7.34/c/d.go", "a/b/v1.7.34/c/d.go"),
             ("1.36/a/b/c/d.go", "a/b/release-1.36/c/d.go"),
+            ("1.36/kubernetes/website/d.md", "kubernetes/website/release-1.36/d.md"),
+            ("1.37/kubernetes/website/d.md", "kubernetes/website/HEAD/d.md"),
         ];
         for (name, path) in table {
             assert_eq!(address(name), Some(format!("https://raw.githubusercontent.com/{path}")), "{name}");

@@ -213,6 +213,30 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_one_major_version_are_not_in_the_table_of_the_other() {
+        let (of_1, images, runtime) =
+            ("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime");
+        let table: [(&str, &[&str]); 10] = [
+            ("snapshotter", &[images]),
+            ("containerd.snapshotter", &[of_1]),
+            ("discard_unpacked_layers", &[images]),
+            ("containerd.discard_unpacked_layers", &[of_1]),
+            ("sandbox_image", &[of_1]),
+            ("pinned_images.*", &[images]),
+            ("registry.configs.*.tls.ca_file", &[of_1]),
+            ("registry.mirrors.*.endpoint", &[of_1, images]),
+            ("use_local_image_pull", &[images]),
+            ("cni.bin_dirs", &[of_1, runtime]),
+        ];
+        for (key, plugins) in table {
+            let rows = SETTINGS.iter().filter(|row| row.key.join(".") == key);
+            let found: Vec<_> = rows.flat_map(|row| row.tables).filter_map(|table| table.get(1)).copied().collect();
+            let found: Vec<_> = found.into_iter().filter(|plugin| plugin.contains("cri")).collect();
+            assert_eq!(found, plugins, "{key}");
+        }
+    }
+
+    #[test]
     fn a_directory_of_programs_is_set_only_from_a_field_that_the_agent_compares_with_the_node() {
         for row in SETTINGS {
             let is_directory = row.key.last().is_some_and(|name| name.contains("dir"));
