@@ -4,8 +4,8 @@
 //!
 //! Sources: containerd/containerd, `internal/cri/config/config.go`, `plugins/gc/scheduler.go`, `plugins/services/diff/local.go`,
 //! `plugins/transfer/plugin.go`, the names of `plugins/snapshots/windows` and `plugins/diff`, `core/remotes/docker/config/hosts.go`,
-//! `migrateConfig` in `plugins/cri/images/plugin.go` and `plugins/cri/runtime/plugin.go`,
-//! and `cmd/containerd/server/config/config.go` at 301026e58 (2026-08-22), and `pkg/cri/config/config.go` at v1.7.34; options of
+//! `migrateConfig` in `plugins/cri/images/plugin.go` and `plugins/cri/runtime/plugin.go`, and
+//! `cmd/containerd/server/config/config.go` at 301026e58 (2026-08-22), and `pkg/cri/config/config.go` at v1.7.34; options of
 //! handlers from `cmd/containerd-shim-runhcs-v1/options/runhcs.proto` of microsoft/hcsshim at 7c9ff7f4 (2026-08-20).
 //! Annotations of pods reach the shim by the lists of a handler: with `microsoft.com/hostprocess-container`
 //! (`pkg/annotations/annotations.go` of hcsshim) every pod could run as SYSTEM, so only the lists of the built-in handlers are
@@ -76,7 +76,7 @@ const TOP: &[Key] = &[&[]];
 const IMAGES: &[Key] = &[&["plugins", "io.containerd.grpc.v1.cri"], &["plugins", "io.containerd.cri.v1.images"]];
 const RUNTIME: &[Key] = &[&["plugins", "io.containerd.grpc.v1.cri"], &["plugins", "io.containerd.cri.v1.runtime"]];
 const RUNTIME_2: &[Key] = &[&["plugins", "io.containerd.cri.v1.runtime"]];
-/// The table of CRI settings of 1.x, in 2.x that of the server. 2.x migrates only what is in [`IMAGES`] and [`RUNTIME`].
+/// The table of CRI settings of 1.x, in 2.x that of the server. 2.x migrates what 1.x has, and nothing else of [`IMAGES_2`].
 const SERVER: &[Key] = &[&["plugins", "io.containerd.grpc.v1.cri"]];
 const IMAGES_2: &[Key] = &[&["plugins", "io.containerd.cri.v1.images"]];
 const HANDLER: &[Key] = &[
