@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use winpool_api::facts::{Compared, TABLES, Table};
+use winpool_api::facts::{Compared, NOT_COMPARED, TABLES, Table};
 
 /// The module of winpool-api's `facts` that is no table.
 const VERSIONS: &str = "versions";
@@ -29,10 +29,18 @@ fn the_page_about_facts_has_rows_minor_comparison_and_sources_of_every_table() {
         let compared = match compared {
             Compared::Program => "`make facts`",
             Compared::Digest => "`make facts`, digest",
-            Compared::Hand => "by hand",
         };
         let cells = [format!("`{name}`"), rows.to_string(), newest, compared.to_owned(), sources.join(", ")];
         let row = format!("| {} |", cells.join(" | "));
         assert!(page.lines().any(|line| line == row), "docs/facts.md does not have the row\n{row}");
+    }
+    for (table, row, reason) in NOT_COMPARED {
+        let row = format!("| `{table}` | `{row}` | {reason} |");
+        assert!(page.lines().any(|line| line == row), "docs/facts.md does not have the row\n{row}");
+    }
+    // Each table is named in the list of rows and in that of comparisons.
+    let (rows, comparisons) = page.split_once("## Compare the tables").unwrap();
+    for Table { name, .. } in TABLES {
+        assert!(rows.contains(&format!("`{name}`")) && comparisons.contains(&format!("`{name}`")), "{name}");
     }
 }

@@ -1,12 +1,14 @@
-//! `RELEASES.md` and the tags of containerd/containerd.
+//! `RELEASES.md` and the tags of containerd/containerd, with the modules in `go.mod`.
 
 use std::collections::BTreeMap;
 
 use jiff::{ToSpan, civil::Date};
 use winpool_api::facts::{
-    ContainerdVersion, Minor,
+    Build, ContainerdVersion, Minor, OsVersion,
     containerd::{RELEASE_LINES, end_of_life, minimum_for},
+    known_issues::{ComponentVersion, hcsshim_of},
     support::OLDEST,
+    version_compatibility::{Isolation, STABLE_ABI_LTSC, VersionCompatibility, check},
 };
 
 use super::Comparison;
@@ -117,6 +119,77 @@ pub fn tags(text: &str) -> Comparison {
     Ok(differences.collect())
 }
 
+/// The first and the last release candidate of version 1.0.0 of containerd/platforms that select no images of the previous LTSC on
+/// a host after the newest one: `platform_windows_compat.go` at its tags.
+const WITHOUT_PREVIOUS_LTSC: (u32, u32) = (2, 4);
+
+/// Compares hcsshim in each release of containerd, and whether its version of containerd/platforms selects images of the previous
+/// LTSC. The lines are the output of `git grep` in `go.mod` at tags: `v2.3.4:go.mod: github.com/Microsoft/hcsshim v0.15.0-rc.1`.
+pub fn modules(text: &str) -> Comparison {
+    let (mut differences, mut found) = (Vec::new(), false);
+    for line in text.lines() {
+        let Some((tag, module)) = line.split_once(":go.mod:") else { continue };
+        let Some(release) = tag.strip_prefix('v').filter(|tag| !tag.contains('-')).and_then(|tag| tag.parse().ok())
+        else {
+            continue;
+        };
+        let Some((name, module)) = module.trim().rsplit_once(" v") else { continue };
+        found = true;
+        match name.to_lowercase().as_str() {
+            "github.com/microsoft/hcsshim" => differences.extend(hcsshim(release, module)),
+            "github.com/containerd/platforms" => differences.extend(platforms(release, module)),
+            _ => {}
+        }
+    }
+    if found { Ok(differences) } else { Err("no modules of tags".to_owned()) }
+}
+
+/// The difference in the version of hcsshim, without that of a release candidate. Lines before the table have none.
+fn hcsshim(release: ContainerdVersion, upstream: &str) -> Option<String> {
+    let plain = upstream.split('-').next().and_then(|plain| plain.parse::<ContainerdVersion>().ok());
+    let (own, upstream) = (hcsshim_of(release), ComponentVersion::from(plain?));
+    let text = |ComponentVersion([major, minor, patch])| format!("{major}.{minor}.{patch}");
+    let is_before = (release.major, release.minor) < (1, 5);
+    (!is_before && own != Some(upstream)).then(|| {
+        let own = own.map_or_else(|| "none".to_owned(), text);
+        format!("hcsshim of {release} is {} upstream, not {own}", text(upstream))
+    })
+}
+
+/// The difference in whether a host after the newest LTSC gets images of the previous one.
+fn platforms(release: ContainerdVersion, upstream: &str) -> Option<String> {
+    let candidate = upstream.strip_prefix("1.0.0-rc.").and_then(|candidate| candidate.parse().ok());
+    let (first, last) = WITHOUT_PREVIOUS_LTSC;
+    let upstream_selects = !candidate.is_some_and(|candidate: u32| (first..=last).contains(&candidate));
+    let [previous, newest] = STABLE_ABI_LTSC;
+    let of = |build| OsVersion { build, revision: None };
+    let own = check(of(Build(newest.0 + 100)), Some(of(previous)), Isolation::Process, Some(release));
+    let selects = |does: bool| if does { "selects" } else { "does not select" };
+    let own = own == VersionCompatibility::Compatible;
+    (own != upstream_selects).then(|| {
+        let (upstream, own) = (selects(upstream_selects), selects(own));
+        format!("{release} {upstream} images of the previous LTSC upstream; in the table it {own} them")
+    })
+}
+
+/// Compares the builds with a stable ABI in `platform_windows_compat.go` of containerd/platforms.
+pub fn stable_abi(text: &str) -> Comparison {
+    let constants: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.trim().split_once(" = ")).collect();
+    let constants: BTreeMap<&str, &str> = constants.into_iter().map(|(name, value)| (name.trim(), value)).collect();
+    let list = text.split_once("compatLTSCReleases = []uint16{").and_then(|(_, rest)| rest.split_once('}'));
+    let (list, _) = list.ok_or("no compatLTSCReleases")?;
+    let resolve = |name: &str| {
+        let value = constants.get(name).copied().unwrap_or(name);
+        constants.get(value).copied().unwrap_or(value).parse().map(Build)
+    };
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let upstream: Vec<Build> = names.map(resolve).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let text = |builds: &[Build]| builds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let difference =
+        || format!("the builds with a stable ABI are {} upstream, not {}", text(&upstream), text(&STABLE_ABI_LTSC));
+    Ok((upstream != STABLE_ABI_LTSC).then(difference).into_iter().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,5 +245,44 @@ mod tests {
         assert!(found[0].starts_with("newest 2.0: upstream has 2.0.99"), "{found:?}");
         assert_eq!(found[1], "release line 9.0 is missing");
         assert!(tags("nothing").is_err());
+    }
+
+    #[test]
+    fn another_module_of_a_release_is_a_difference() {
+        let modules = |lines: &[&str]| modules(&lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+        let same = [
+            "v1.4.13:go.mod:\tgithub.com/Microsoft/hcsshim v0.8.14",
+            "v1.7.5:go.mod:\tgithub.com/Microsoft/hcsshim v0.10.0-rc.8",
+            "v2.1.5:go.mod:\tgithub.com/containerd/platforms v1.0.0-rc.1",
+            "v2.3.4:go.mod:\tgithub.com/containerd/platforms v1.0.0-rc.4",
+            "v2.4.0-beta.0:go.mod:\tgithub.com/containerd/platforms v1.0.0-rc.9",
+        ];
+        assert_eq!(modules(&same), Ok(Vec::new()));
+        let other = [
+            "v1.7.5:go.mod:\tgithub.com/Microsoft/hcsshim v0.11.0",
+            "v2.3.5:go.mod:\tgithub.com/containerd/platforms v1.0.0-rc.4",
+            "v2.3.4:go.mod:\tgithub.com/containerd/platforms v1.0.0",
+        ];
+        let expected = [
+            "hcsshim of 1.7.5 is 0.11.0 upstream, not 0.10.0",
+            "2.3.5 does not select images of the previous LTSC upstream; in the table it selects them",
+            "2.3.4 selects images of the previous LTSC upstream; in the table it does not select them",
+        ];
+        assert_eq!(modules(&other).unwrap(), expected);
+        assert!(modules(&["nothing"]).is_err());
+    }
+
+    #[test]
+    fn another_build_with_a_stable_abi_is_a_difference() {
+        let text = |list: &str| {
+            format!(
+                "const (\n\tv21H2Server = 20348\n\tltsc2022 = v21H2Server\n\tltsc2025    = 26100\n)\nvar compatLTSCReleases = []uint16{{\n{list}}}\n"
+            )
+        };
+        assert_eq!(stable_abi(&text("\tltsc2022,\n\tltsc2025,\n")), Ok(Vec::new()));
+        let differs = "the builds with a stable ABI are 10.0.20348 upstream, not 10.0.20348, 10.0.26100";
+        assert_eq!(stable_abi(&text("\tltsc2022,\n")).unwrap(), [differs]);
+        assert!(stable_abi(&text("\tltsc2028,\n")).is_err());
+        assert!(stable_abi("package platforms").is_err());
     }
 }

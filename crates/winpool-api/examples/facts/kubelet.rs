@@ -7,6 +7,7 @@ use winpool_api::facts::{
     Minor,
     kubelet_fields::{DefaultValue, FIELDS, field},
     kubelet_flags::FLAGS,
+    layers::EMPTY_RESOLV_CONF_SINCE,
 };
 
 use super::Comparison;
@@ -64,6 +65,16 @@ pub fn json_name(line: &str) -> Option<&str> {
     (!line.starts_with("//") && !name.is_empty()).then_some(name)
 }
 
+/// Compares whether `resolvConf` can be empty: it is a pointer then.
+pub fn resolv_conf(minor: Minor, text: &str) -> Comparison {
+    let mut lines = text.lines().map(str::trim).filter(|line| json_name(line) == Some("resolvConf"));
+    let line = lines.next().ok_or("no field resolvConf")?;
+    let can_be_empty = line.split_whitespace().nth(1).is_some_and(|kind| kind.starts_with('*'));
+    let own = minor >= EMPTY_RESOLV_CONF_SINCE;
+    let difference = || format!("whether resolvConf can be empty is {can_be_empty} upstream, not {own}");
+    Ok((can_be_empty != own).then(difference).into_iter().collect())
+}
+
 /// Compares the flags of all operating systems.
 pub fn flags(minor: Minor, text: &str) -> Comparison {
     compare_flags(minor, text, |name| !OF_WINDOWS.contains(&name))
@@ -119,6 +130,16 @@ mod tests {
         assert_eq!(defaults(Minor(26), &field("10 (events)")), Vec::<String>::new());
         let expected = "the default of eventBurst is 200 upstream, not 100".to_owned();
         assert_eq!(defaults(Minor(36), &field("200")), [expected]);
+    }
+
+    #[test]
+    fn another_type_of_resolv_conf_is_a_difference() {
+        let field = |kind: &str| format!("\tResolverConfig {kind} `json:\"resolvConf,omitempty\"`\n");
+        assert_eq!(resolv_conf(Minor(22), &field("string")), Ok(Vec::new()));
+        assert_eq!(resolv_conf(Minor(23), &field("*string")), Ok(Vec::new()));
+        let differs = "whether resolvConf can be empty is false upstream, not true";
+        assert_eq!(resolv_conf(Minor(36), &field("string")).unwrap(), [differs]);
+        assert!(resolv_conf(Minor(36), "package v1beta1").is_err());
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Sections of pages on which tables depend that no program can read: a changed section is a difference, and somebody reads
-//! it again.
+//! Sections of pages and functions on which tables depend that no program can compare with a row: a changed section is a
+//! difference, and somebody reads it again.
 
 use super::Comparison;
 
-/// A section of a page, and the digest of the text that was read.
+/// A section of a page, or a function of a source, and the digest of the text that was read.
 pub struct Section {
-    /// The name of the page in the folder.
+    /// The name of the file in the folder.
     pub file: &'static str,
     /// The text before the section.
     begin: &'static str,
@@ -14,57 +14,73 @@ pub struct Section {
     /// The [`digest`] of the section.
     digest: u64,
     /// The table that depends on it.
-    table: &'static str,
+    pub table: &'static str,
 }
 
-/// Every section. The pages of kubernetes/website were read in 2026-11: windows-networking.md at 038a69be, and
-/// taint-and-toleration.md at 0d163067, which may not be their newest commits. kubernetes-sigs/cluster-api and
-/// MicrosoftDocs/azure-aks-docs were read in the state of 2026-08-21, and version-skew-policy.md of kubernetes/website in 2026-11
-/// at 0637786b, which may not be its newest commit.
-pub const SECTIONS: [Section; 6] = [
-    Section {
-        file: "version-skew-policy.md",
-        begin: "### kubelet\n",
-        end: "Example:",
-        digest: 0x6088_1da8_19a9_855c,
-        table: "skew",
-    },
-    Section {
-        file: "version-skew-policy.md",
-        begin: "### kube-proxy\n",
-        end: "Example:",
-        digest: 0xcd1b_373d_53d9_de91,
-        table: "skew",
-    },
-    Section {
-        file: "windows-networking.md",
-        begin: "## Limitations",
-        end: "Specifically, the Windows data plane",
-        digest: 0x5f6d_7730_01bb_d00e,
-        table: "service_limits",
-    },
-    Section {
-        file: "taint-and-toleration.md",
-        begin: "The following taints are built in:",
-        end: "In case a node is to be drained",
-        digest: 0xbd19_f617_bca5_5438,
-        table: "taints",
-    },
-    Section {
-        file: "bootstrap-config.md",
-        begin: "### Taint Nodes at creation",
-        end: "\n### ",
-        digest: 0xeb4f_d1ed_4892_2a26,
-        table: "taints",
-    },
-    Section {
-        file: "custom-node-configuration.md",
-        begin: "#### [Windows node pools](#tab/windows-node-pools)",
-        end: "### OS configuration",
-        digest: 0x0b6c_e214_d1d3_64d9,
-        table: "platforms",
-    },
+const SKEW: &str = "kubernetes/website/content/en/releases/version-skew-policy.md";
+const NETWORKING: &str = "kubernetes/website/content/en/docs/concepts/services-networking/windows-networking.md";
+const TAINTS: &str = "kubernetes/website/content/en/docs/concepts/scheduling-eviction/taint-and-toleration.md";
+const BOOTSTRAP: &str = "kubernetes-sigs/cluster-api/docs/book/src/developer/providers/contracts/bootstrap-config.md";
+const NODE_CONFIG: &str = "MicrosoftDocs/azure-aks-docs/articles/aks/custom-node-configuration.md";
+const CAPI_LABELS: &str = "kubernetes-sigs/cluster-api/util/labels/helpers.go";
+const CAPI_MACHINE_SETS: &str =
+    "kubernetes-sigs/cluster-api/core/reconcilers/machineset/machineset_controller_status.go";
+const KUBEADM_CONFIG: &str = "kubernetes-sigs/cluster-api/api/bootstrap/kubeadm/v1beta2/kubeadmconfig_types.go";
+const KUBEADM_TYPES: &str = "kubernetes-sigs/cluster-api/api/bootstrap/kubeadm/v1beta2/kubeadm_types.go";
+const CAPI_VERSIONS: &str = "kubernetes-sigs/cluster-api/docs/book/src/reference/versions.md";
+const HOST_PROCESS: &str =
+    "kubernetes/enhancements/keps/sig-windows/1981-windows-privileged-container-support/README.md";
+const HOST_PROCESS_POD: &str =
+    "kubernetes/website/content/en/docs/tasks/configure-pod-container/create-hostprocess-pod.md";
+const SHIM_POD: &str = "microsoft/hcsshim/cmd/containerd-shim-runhcs-v1/pod.go";
+const CONTAINERD_CONFIG: &str = "containerd/containerd/cmd/containerd/server/config/config.go";
+const CONTAINERD_CRI: &str = "containerd/containerd/internal/cri/config/config.go";
+const KUBELET_SERVER: &str = "kubernetes/kubernetes/cmd/kubelet/app/server.go";
+const CRI_DOCKERD: &str = "Mirantis/cri-dockerd/core/sandbox_run.go";
+const PLATFORMS: &str = "containerd/containerd/vendor/github.com/containerd/platforms/platform_windows_compat.go";
+const HCSSHIM_PLATFORMS: &str = "microsoft/hcsshim/osversion/platform_compat_windows.go";
+const VERSIONS: &str = "MicrosoftDocs/Virtualization-Documentation/virtualization/windowscontainers/deploy-containers/version-compatibility.md";
+
+/// Every section. The repositories were read in the state of 2026-07-21 to 2026-08-22, and the pages of kubernetes/website
+/// and `server.go` of kubernetes/kubernetes in 2026-11 at commits that may not be their newest: version-skew-policy.md at 0637786b,
+/// windows-networking.md at 038a69be, taint-and-toleration.md at 0d163067, create-hostprocess-pod.md at 04effa5c.
+#[rustfmt::skip]
+pub const SECTIONS: &[Section] = &[
+    section("skew", SKEW, "### kubelet\n", "Example:", 0x6088_1da8_19a9_855c),
+    section("skew", SKEW, "### kube-proxy\n", "Example:", 0xcd1b_373d_53d9_de91),
+    section("service_limits", NETWORKING, "## Limitations", "Specifically, the Windows data plane", 0x5f6d_7730_01bb_d00e),
+    section("taints", TAINTS, "The following taints are built in:", "In case a node is to be drained", 0xbd19_f617_bca5_5438),
+    section("taints", BOOTSTRAP, "### Taint Nodes at creation", "\n### ", 0xeb4f_d1ed_4892_2a26),
+    section("platforms", NODE_CONFIG, "#### [Windows node pools](#tab/windows-node-pools)", "### OS configuration", 0x0b6c_e214_d1d3_64d9),
+    section("cluster_api", CAPI_LABELS, "func GetManagedLabels(", "\n}\n", 0xde3c_f8ce_e063_f435),
+    section("cluster_api", CAPI_MACHINE_SETS, "func setScalingUpCondition(", "\n}\n", 0xaf31_b7e8_34b5_9e03),
+    section("cluster_api", KUBEADM_CONFIG, "// files specifies extra files", "Files []File", 0xc695_9202_b683_02fc),
+    section("cluster_api", KUBEADM_CONFIG, "type File struct {", "\n}\n", 0xd04f_f388_115f_78c4),
+    section("cluster_api", KUBEADM_TYPES, "type Arg struct {", "\n}\n", 0xd3e7_3287_b7e7_5b82),
+    section("cluster_api", CAPI_VERSIONS, "| API Version | Status", "See [11920]", 0xe098_c019_b08b_920a),
+    section("host_process", HOST_PROCESS, "##### Compatibility", "#### Container Images", 0x056d_705a_868e_8b75),
+    section("host_process", HOST_PROCESS_POD, "## Limitations", "- HostProcess pods can only contain", 0x4b42_4c8d_9c1e_583f),
+    section("host_process", SHIM_POD, "Debug(\"createPod\")", "ct, sid, err :=", 0x55a0_d148_f58e_f52a),
+    section("layers", CONTAINERD_CONFIG, "func LoadConfigWithPlugins(", "\n}\n", 0x069e_9f99_dd07_481f),
+    section("layers", CONTAINERD_CONFIG, "func mergeConfig(", "\n}\n", 0xa06d_020c_472e_9016),
+    section("layers", CONTAINERD_CRI, "`bin_dir` is deprecated", "\n\t}\n", 0xca4c_e34e_f851_3b54),
+    section("layers", KUBELET_SERVER, "func mergeKubeletConfigurations(", "baseKubeletConfigJSON = mergedConfigJSON", 0x48be_1bfa_aa37_54ee),
+    section("runtimes", CRI_DOCKERD, "RuntimeClass.handler=docker", "HostConfig.Runtime = runtimeHandler", 0x78cb_7ef4_5c06_25cb),
+    section("version_compatibility", PLATFORMS, "func checkWindowsHostAndContainerCompat(", "\n}\n", 0x6611_1190_01b5_8769),
+    section("version_compatibility", HCSSHIM_PLATFORMS, "var compatLTSCReleases", "\n}\n", 0xe6f3_75ec_4275_a54f),
+    section("version_compatibility", VERSIONS, "## Windows Server host OS compatibility", "## Windows Client host OS compatibility", 0x64ca_8e5d_da17_d48a),
+    section("version_compatibility", VERSIONS, "#### Windows Server 2016 Restrictions", "#### Practical application", 0x4ec1_e093_0d77_1731),
 ];
+
+const fn section(
+    table: &'static str,
+    file: &'static str,
+    begin: &'static str,
+    end: &'static str,
+    digest: u64,
+) -> Section {
+    Section { file, begin, end, digest, table }
+}
 
 impl Section {
     /// Compares the section in the text of its page.
@@ -91,8 +107,6 @@ fn digest(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use winpool_api::facts::{Compared, TABLES};
-
     use super::*;
 
     #[test]
@@ -104,13 +118,5 @@ mod tests {
         assert_eq!(known.compare("# A\n\n foobar # B"), Ok(Vec::new()));
         assert_eq!(known.compare("# A\nfoobars\n# B").unwrap().len(), 1);
         assert!(known.compare("foobar").is_err());
-    }
-
-    #[test]
-    fn a_table_is_compared_by_digest_only_if_it_has_a_section_and_none_with_a_section_by_hand() {
-        let compared = |name: &str| TABLES.iter().find(|table| table.name == name).unwrap().compared;
-        assert!(SECTIONS.iter().all(|section| compared(section.table) != Compared::Hand));
-        let mut by_digest = TABLES.iter().filter(|table| table.compared == Compared::Digest);
-        assert!(by_digest.all(|table| SECTIONS.iter().any(|section| section.table == table.name)));
     }
 }

@@ -2,7 +2,8 @@
 //! annotations of the Kubernetes autoscaler.
 //!
 //! Sources: kubernetes-sigs/cluster-api at v1.14 (2026-08-21), the generated CustomResourceDefinitions,
-//! `api/core/v1beta2/common_types.go` and `api/bootstrap/kubeadm/v1beta2`; kubernetes/autoscaler,
+//! `api/core/v1beta2/common_types.go`, `machine_types.go` and `condition_consts.go`, `api/bootstrap/kubeadm/v1beta2`,
+//! `GetManagedLabels` in `util/labels/helpers.go`, and `docs/book/src/reference/versions.md`; kubernetes/autoscaler,
 //! `cluster-autoscaler/cloudprovider/clusterapi/clusterapi_utils.go` and `clusterapi_nodegroup.go` (2026-08);
 //! kubernetes-sigs/image-builder, `images/capi/ansible/windows` (2026-08) for the paths on a Windows machine.
 
@@ -48,7 +49,7 @@ pub const UNINITIALIZED: &str = "node.cluster.x-k8s.io/uninitialized";
 pub const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// The conditions of MachineDeployments, MachinePools and MachineSets that are no problem when they are False, with the
-/// statuses that are one (`internal/controllers/machineset/machineset_controller_status.go`). The counts of machines show what the conditions of a
+/// statuses that are one (`core/reconcilers/machineset/machineset_controller_status.go`). The counts of machines show what the conditions of a
 /// rotation show.
 const CONDITIONS: &[(&str, &[&str])] = &[
     ("Deleting", &["Unknown"]),

@@ -3,8 +3,9 @@
 //! specs (`conf_template`, `base_runtime_spec`, `cdi_spec_dirs`), endpoints, credentials, and what has no effect on Windows.
 //!
 //! Sources: containerd/containerd, `internal/cri/config/config.go`, `plugins/gc/scheduler.go`, `plugins/services/diff/local.go`,
-//! `plugins/transfer/plugin.go`, the names of `plugins/snapshots/windows` and `plugins/diff`, `core/remotes/docker/config/hosts.go`
-//! and `cmd/containerd/server/config/config.go` at 301026e58 (2026-08-22), and `pkg/cri/config/config.go` at v1.7.34; options of
+//! `plugins/transfer/plugin.go`, the names of `plugins/snapshots/windows` and `plugins/diff`, `core/remotes/docker/config/hosts.go`,
+//! `migrateConfig` in `plugins/cri/images/plugin.go` and `plugins/cri/runtime/plugin.go`, and
+//! `cmd/containerd/server/config/config.go` at 301026e58 (2026-08-22), and `pkg/cri/config/config.go` at v1.7.34; options of
 //! handlers from `cmd/containerd-shim-runhcs-v1/options/runhcs.proto` of microsoft/hcsshim at 7c9ff7f4 (2026-08-20).
 //! Annotations of pods reach the shim by the lists of a handler: with `microsoft.com/hostprocess-container`
 //! (`pkg/annotations/annotations.go` of hcsshim) every pod could run as SYSTEM, so only the lists of the built-in handlers are
@@ -75,8 +76,9 @@ const TOP: &[Key] = &[&[]];
 const IMAGES: &[Key] = &[&["plugins", "io.containerd.grpc.v1.cri"], &["plugins", "io.containerd.cri.v1.images"]];
 const RUNTIME: &[Key] = &[&["plugins", "io.containerd.grpc.v1.cri"], &["plugins", "io.containerd.cri.v1.runtime"]];
 const RUNTIME_2: &[Key] = &[&["plugins", "io.containerd.cri.v1.runtime"]];
-/// The table of CRI settings of 1.x, in 2.x that of the server.
+/// The table of CRI settings of 1.x, in 2.x that of the server. 2.x migrates what 1.x has, and nothing else of [`IMAGES_2`].
 const SERVER: &[Key] = &[&["plugins", "io.containerd.grpc.v1.cri"]];
+const IMAGES_2: &[Key] = &[&["plugins", "io.containerd.cri.v1.images"]];
 const HANDLER: &[Key] = &[
     &["plugins", "io.containerd.grpc.v1.cri", "containerd", "runtimes", ANY],
     &["plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes", ANY],
@@ -110,28 +112,28 @@ pub const SETTINGS: &[ContainerdSetting] = &[
     row(Refuses, TOP,      &["debug", "level"], OneOf(&["trace", "debug", "info", "warn", "error", "fatal", "panic"])),
     row(Refuses, TOP,      &["debug", "format"], OneOf(&["text", "json"])),
     row(Writes,  TOP,      &["timeouts", ANY], Duration),
-    row(Writes,  IMAGES,   &["snapshotter"], SNAPSHOTTERS),
-    row(Writes,  IMAGES,   &["disable_snapshot_annotations"], Bool),
-    row(Writes,  IMAGES,   &["discard_unpacked_layers"], Bool),
-    row(Writes,  IMAGES,   &["sandbox_image"], Image),
-    row(Writes,  IMAGES,   &["pinned_images", ANY], Image),
-    row(Writes,  IMAGES,   &["runtime_platforms", ANY, "platform"], Name),
-    row(Writes,  IMAGES,   &["runtime_platforms", ANY, "snapshotter"], SNAPSHOTTERS),
+    row(Writes,  IMAGES_2, &["snapshotter"], SNAPSHOTTERS),
+    row(Writes,  IMAGES_2, &["disable_snapshot_annotations"], Bool),
+    row(Writes,  IMAGES_2, &["discard_unpacked_layers"], Bool),
+    row(Writes,  SERVER,   &["sandbox_image"], Image),
+    row(Writes,  IMAGES_2, &["pinned_images", ANY], Image),
+    row(Writes,  IMAGES_2, &["runtime_platforms", ANY, "platform"], Name),
+    row(Writes,  IMAGES_2, &["runtime_platforms", ANY, "snapshotter"], SNAPSHOTTERS),
     row(Writes,  IMAGES,   &["registry", "config_path"], OneOf(&[CERTS_D])),
     row(Writes,  IMAGES,   &["registry", "mirrors", ANY, "endpoint"], Endpoints),
-    row(Writes,  IMAGES,   &["registry", "configs", ANY, "tls", "ca_file"], LocalPath),
-    row(Writes,  IMAGES,   &["registry", "configs", ANY, "tls", "insecure_skip_verify"], Bool),
+    row(Writes,  SERVER,   &["registry", "configs", ANY, "tls", "ca_file"], LocalPath),
+    row(Writes,  SERVER,   &["registry", "configs", ANY, "tls", "insecure_skip_verify"], Bool),
     row(Writes,  IMAGES,   &["image_decryption", "key_model"], OneOf(&["", "node"])),
     row(Writes,  IMAGES,   &["max_concurrent_downloads"], Integer),
-    row(Writes,  IMAGES,   &["concurrent_layer_fetch_buffer"], Integer),
+    row(Writes,  IMAGES_2, &["concurrent_layer_fetch_buffer"], Integer),
     row(Writes,  IMAGES,   &["image_pull_progress_timeout"], Duration),
     row(Writes,  IMAGES,   &["image_pull_with_sync_fs"], Bool),
     row(Writes,  IMAGES,   &["stats_collect_period"], Integer),
-    row(Writes,  IMAGES,   &["use_local_image_pull"], Bool),
+    row(Writes,  IMAGES_2, &["use_local_image_pull"], Bool),
     row(Writes,  RUNTIME,  &["containerd", "default_runtime_name"], Name),
-    row(Writes,  RUNTIME,  &["containerd", "snapshotter"], SNAPSHOTTERS),
-    row(Writes,  RUNTIME,  &["containerd", "disable_snapshot_annotations"], Bool),
-    row(Writes,  RUNTIME,  &["containerd", "discard_unpacked_layers"], Bool),
+    row(Writes,  SERVER,   &["containerd", "snapshotter"], SNAPSHOTTERS),
+    row(Writes,  SERVER,   &["containerd", "disable_snapshot_annotations"], Bool),
+    row(Writes,  SERVER,   &["containerd", "discard_unpacked_layers"], Bool),
     row(Writes,  RUNTIME,  &["cni", "bin_dir"], NodeDirectory).field(BIN_DIR),
     row(Writes,  RUNTIME,  &["cni", "bin_dirs"], NodeDirectories).field(BIN_DIR),
     row(Writes,  RUNTIME,  &["cni", "conf_dir"], NodeDirectory).field(CONF_DIR),
@@ -207,6 +209,30 @@ mod tests {
             let paths: Vec<_> =
                 rows.iter().flat_map(|row| row.tables.iter().map(|table| [*table, row.key].concat())).collect();
             assert_eq!(paths.iter().collect::<BTreeSet<_>>().len(), paths.len());
+        }
+    }
+
+    #[test]
+    fn settings_of_one_major_version_are_not_in_the_table_of_the_other() {
+        let (of_1, images, runtime) =
+            ("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime");
+        let table: [(&str, &[&str]); 10] = [
+            ("snapshotter", &[images]),
+            ("containerd.snapshotter", &[of_1]),
+            ("discard_unpacked_layers", &[images]),
+            ("containerd.discard_unpacked_layers", &[of_1]),
+            ("sandbox_image", &[of_1]),
+            ("pinned_images.*", &[images]),
+            ("registry.configs.*.tls.ca_file", &[of_1]),
+            ("registry.mirrors.*.endpoint", &[of_1, images]),
+            ("use_local_image_pull", &[images]),
+            ("cni.bin_dirs", &[of_1, runtime]),
+        ];
+        for (key, plugins) in table {
+            let rows = SETTINGS.iter().filter(|row| row.key.join(".") == key);
+            let found: Vec<_> = rows.flat_map(|row| row.tables).filter_map(|table| table.get(1)).copied().collect();
+            let found: Vec<_> = found.into_iter().filter(|plugin| plugin.contains("cri")).collect();
+            assert_eq!(found, plugins, "{key}");
         }
     }
 

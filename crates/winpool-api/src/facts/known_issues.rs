@@ -4,11 +4,12 @@
 //! 119595, 121879, 126161, 129654 of kubernetes/kubernetes) and of containerd (GHSA-5ffw-gxpp-mxpf, GHSA-2qjp-425j-52j9,
 //! GHSA-m6hq-p25p-ffr2, as quoted in golang/vulndb 482, 1147, 4108), which name the fixed versions. For other issues of
 //! Kubernetes, the patch release is that under which a collection of upstream's release notes by patch has the backport
-//! (1.31.14, 1.32.11, 1.33.13, 1.34.10, 1.35.7 and 1.36.3 were the last ones, 2026-07-31; CHANGELOG-1.37.md for 1.37.0); the
-//! other CHANGELOG files themselves were not compared. For other issues of
-//! containerd it is the first tag of containerd/containerd with the commit (2026-08-22). hcsshim is that of `go.mod` at
-//! the tags of containerd. The revisions of Windows are those of kubernetes/website, `windows-networking.md` and its
-//! earlier forms, of Microsoft's update histories for KB4482887 and KB4489899, and of projectcalico/calico 8529.
+//! (1.31.14, 1.32.11, 1.33.13, 1.34.10, 1.35.7 and 1.36.3 were the last ones, 2026-07-31; CHANGELOG-1.37.md for 1.37.0). The
+//! sections of 1.27.5, 1.27.8, 1.28.1, 1.28.4, 1.30.3, 1.32.1, 1.32.3, 1.32.5, 1.34.2 and 1.34.4 in the CHANGELOG files name
+//! the same fixes. For other issues of containerd it is the first tag of containerd/containerd with the commit (2026-08-22).
+//! hcsshim is that of `go.mod` at the tags of containerd. The revisions of Windows are those of kubernetes/website,
+//! `windows-networking.md` and its earlier forms, of Microsoft's update histories for KB4482887 and KB4489899, and of
+//! projectcalico/calico 8529.
 //!
 //! Where sources disagree, or the source is silent:
 //! - CVE-2023-5528: the advisory counts any node, and adds that only those with an in-tree volume plugin are affected.

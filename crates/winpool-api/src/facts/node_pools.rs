@@ -20,17 +20,17 @@ pub struct NodePoolLabel {
 #[rustfmt::skip]
 pub const NODE_POOL_LABELS: &[NodePoolLabel] = &[
     NodePoolLabel { key: "kubernetes.azure.com/agentpool", platform: "AKS",
-        source: "MicrosoftDocs/azure-aks-docs, articles/aks/use-labels.md (2024-06): reserved by AKS" },
+        source: "MicrosoftDocs/azure-aks-docs, articles/aks/use-labels.md (2026-08): reserved by AKS" },
     NodePoolLabel { key: "agentpool", platform: "AKS",
-        source: "MicrosoftDocs/azure-aks-docs, articles/aks/use-labels.md (2024-06): deprecated" },
+        source: "MicrosoftDocs/azure-aks-docs, articles/aks/use-labels.md and windows-annual-channel.md (2026-08): deprecated" },
     NodePoolLabel { key: "msft.microsoft/nodepool-name", platform: "AKS on Azure Local",
-        source: "MicrosoftDocs/azure-stack-docs, Deploy an AI model on AKS enabled by Azure Arc (2025-05)" },
+        source: "MicrosoftDocs/azure-stack-docs, AKS-Arc/deploy-ai-model.md (2025-05)" },
     NodePoolLabel { key: "eks.amazonaws.com/nodegroup", platform: "EKS managed node groups",
-        source: "eksctl-io/eksctl, pkg/apis/eksctl.io/v1alpha5/types.go (EKSNodeGroupNameLabel)" },
+        source: "eksctl-io/eksctl, pkg/apis/eksctl.io/v1alpha5/types.go (EKSNodeGroupNameLabel, 2026-08)" },
     NodePoolLabel { key: "alpha.eksctl.io/nodegroup-name", platform: "eksctl",
-        source: "eksctl-io/eksctl, pkg/apis/eksctl.io/v1alpha5/types.go (NodeGroupNameLabel)" },
+        source: "eksctl-io/eksctl, pkg/apis/eksctl.io/v1alpha5/types.go (NodeGroupNameLabel, 2026-08)" },
     NodePoolLabel { key: "karpenter.sh/nodepool", platform: "Karpenter",
-        source: "kubernetes-sigs/karpenter, pkg/apis/v1/labels.go (NodePoolLabelKey)" },
+        source: "kubernetes-sigs/karpenter, pkg/apis/v1/labels.go (NodePoolLabelKey, 2026-08)" },
     NodePoolLabel { key: "cloud.google.com/gke-nodepool", platform: "GKE",
         source: "docs.cloud.google.com, kubernetes-engine/docs/concepts/node-pools (2025-09)" },
 ];

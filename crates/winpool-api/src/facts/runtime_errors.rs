@@ -1,10 +1,10 @@
 //! Error messages of container runtimes for images that do not match the host's platform.
 //!
 //! Sources: the HCS error and its text in MicrosoftDocs/Virtualization-Documentation, `version-compatibility.md`
-//! (2025-09-17) and issue 765 (2018-05); the text before Windows Server 2019 in microsoft/service-fabric issue 1000
-//! (2020-07); containerd's at the time of a pull in containerd/containerd issues 6989 and 7439 (2022-09); Docker's in
-//! docker-archive-public/docker.kitematic issue 3115 (2017-10) and docker.labs issue 465 (2019-06), and moby/moby,
-//! `daemon/containerd/image_windows.go` and its predecessor in `distribution` (2024).
+//! (2025-09-17), its HRESULT in `virtualization/api/hcs/Reference/HCSHResult.md`, and issue 765 (2018-05); the text before Windows Server 2019 in microsoft/service-fabric issue 1000
+//! (2020-07); containerd's at the time of a pull in containerd/containerd, `core/images/image.go` (2026-08-22), with issues 6989
+//! and 7439 (2022-09); Docker's in moby/moby, `daemon/internal/distribution/pull_v2.go` and `pull_v2_windows.go` (2026-08-23), with
+//! docker-archive-public/docker.kitematic issue 3115 (2017-10) and docker.labs issue 465 (2019-06).
 
 /// Substrings, in lower case, that occur only in errors about a platform mismatch.
 pub const MISMATCH_ERRORS: [&str; 6] = [

@@ -44,7 +44,7 @@ pub(super) const COUNT: usize = {
 
 /// The updates of each build, oldest first.
 #[rustfmt::skip]
-const UPDATES: &[(Build, &[Update])] = &[
+pub const UPDATES: &[(Build, &[Update])] = &[
     (Build(17763), &[
         row(3887, 2023, 1, 5022286), row(4010, 2023, 2, 5022840), row(4131, 2023, 3, 5023702),
         row(4252, 2023, 4, 5025229), row(4377, 2023, 5, 5026362), row(4499, 2023, 6, 5027222),
