@@ -93,7 +93,8 @@ impl NodeLogReader {
         }
         let is_events = !answer.is_html && !NO_EVENTS.iter().any(|text| answer.text.trim_start().starts_with(text));
         if is_events {
-            let (lines, cut) = (event_lines(&answer.text, answer.end_is_cut), answer.end_is_cut);
+            let lines = event_lines(&answer.text, answer.end_is_cut);
+            let cut = answer.end_is_cut || lines.len() >= MAX_EVENTS;
             return Ok(LogContent::Read { place: "event log Application".to_owned(), lines, cut });
         }
         for file in files {
@@ -144,7 +145,8 @@ impl LogAnswer {
                  config/doctor/node-logs has"
                     .to_owned()
             }
-            405 => "the kubelet serves no logs: enableSystemLogHandler is false in its configuration".to_owned(),
+            405 => "the kubelet serves no logs: enableSystemLogHandler or enableDebuggingHandlers is false in its configuration"
+                .to_owned(),
             code => format!("status {code}: {}", masked(message.trim())),
         }
     }

@@ -655,14 +655,10 @@ pub static SYMPTOMS: &[Symptom] = {
         },
         Symptom {
             id: "service-exits",
-            title: "nssm starts kubelet, containerd or kube-proxy again",
+            title: "nssm starts a service again, such as kubelet or flanneld",
             detection: log(
                 &["nssm"],
-                &[
-                    "for service kubelet exited with return code",
-                    "for service containerd exited with return code",
-                    "for service kube-proxy exited with return code",
-                ],
+                &["exited with return code"],
                 "Get-WinEvent -FilterHashtable @{LogName='Application'; ProviderName='nssm'}",
             ),
             cause: "the program of the service ends, for instance because of a wrong option; the end of its own log says why",

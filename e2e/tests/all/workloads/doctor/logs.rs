@@ -110,11 +110,14 @@ async fn logs_of_nodes_are_read_within_bounds_without_credentials_and_each_absen
     })
     .await
     .unwrap();
+    let events = "1/5/2026 1:53:30 AM  Started\n".repeat(1_000);
+    let many_events = Server::with_handler(&authority, move |_| answer(200, &[], events.clone())).await.unwrap();
     for (name, port) in [
         ("win-1", with_query.address.port()),
         ("win-2", off.address.port()),
         ("win-3", files_only.address.port()),
         ("win-4", free_port().unwrap()),
+        ("win-5", many_events.address.port()),
     ] {
         node(&cluster, name, port).await;
     }
@@ -152,7 +155,8 @@ async fn logs_of_nodes_are_read_within_bounds_without_credentials_and_each_absen
     assert!(because(&diagnosis, "service-exits").starts_with("logs of nodes are not read: give --node-logs. Run on"));
     assert_eq!(with_query.seen().len(), seen.len(), "no log is read without the option");
     let (_, diagnosis) = doctor(&["node/win-2", "--node-logs=1h"]);
-    let expected = "logs of nodes are not read: the kubelet serves no logs: enableSystemLogHandler is false in its configuration. ";
+    let expected = "logs of nodes are not read: the kubelet serves no logs: enableSystemLogHandler or enableDebuggingHandlers is false in \
+                    its configuration. ";
     assert!(because(&diagnosis, "service-exits").starts_with(expected), "{diagnosis:#}");
     let (_, diagnosis) = doctor(&["node/win-3", "--node-logs"]);
     assert!(ids(&diagnosis["found"]).contains(&"kube-proxy-network"), "{diagnosis:#}");
@@ -161,6 +165,8 @@ async fn logs_of_nodes_are_read_within_bounds_without_credentials_and_each_absen
     let (_, diagnosis) = doctor(&["node/win-4", "--node-logs"]);
     let reason = because(&diagnosis, "node-pleg-logged");
     assert!(reason.contains("not read: ") && !reason.contains("give"), "{reason}");
+    let (_, diagnosis) = doctor(&["node/win-5", "--node-logs"]);
+    assert!(because(&diagnosis, "node-pleg-logged").contains("kubelet on win-5 is cut"), "{diagnosis:#}");
     the_role_of_doctor_does_not_permit_it(&cluster).await;
 }
 
