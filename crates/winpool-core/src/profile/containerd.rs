@@ -162,6 +162,16 @@ mod tests {
             (extra("[grpc]\naddress = 'x'"), "spec.containerd.extraConfig", "grpc is not a setting"),
             (extra("root = 'D:\\x'"), "spec.containerd.extraConfig", "root is set by winpool"),
             (
+                extra("[plugins.'io.containerd.grpc.v1.cri']\nuse_local_image_pull = true"),
+                "spec.containerd.extraConfig",
+                "not a setting",
+            ),
+            (
+                extra("[plugins.'io.containerd.cri.v1.images']\nsandbox_image = 'registry.example/pause:1'"),
+                "spec.containerd.extraConfig",
+                "not a setting",
+            ),
+            (
                 extra(&runtime("cni", "bin_dir = 'C:\\x'")),
                 "spec.containerd.extraConfig",
                 ".cni.bin_dir is set by winpool",
