@@ -126,7 +126,7 @@ pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Res
         let mapper = mapper.clone();
         background.spawn(async move {
             listed.await;
-            mapper.listed(kind);
+            mapper.enqueue_pools(&format!("{kind} can be listed"));
         });
     }
     info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "caches synced");
