@@ -37,7 +37,7 @@ use tokio::time::timeout;
 use winpool_core::{ForeignText, text::with_sources};
 
 pub use access::Reviewer;
-pub use caches::{Caches, ControllerStores};
+pub use caches::{Caches, ControllerStores, has_agents, uses_cluster_api};
 pub use claim::Claim;
 pub use client::{client, observed, operator_client};
 pub use configuration::check_configuration;

@@ -13,7 +13,7 @@ use super::{
     event_mapper::EventMapper,
     watches::{Starter, Watches},
 };
-use crate::cluster::{ClusterApiStores, infrastructure, limited, served};
+use crate::cluster::{ClusterApiStores, infrastructure, limited, served, uses_cluster_api};
 
 /// How often it is checked what the cluster serves, and what providers report.
 const INTERVAL: Duration = Duration::from_secs(20);
@@ -30,7 +30,7 @@ pub fn start(watches: &Watches, tasks: &mut JoinSet<()>) {
 
 async fn follow(watches: Watches) {
     let caches = watches.mapper.caches.clone();
-    caches.wait_for_cluster_api().await;
+    caches.pools.wait_until(uses_cluster_api).await;
     let mut current = None;
     let mut is_synced = false;
     // Dropping it ends the watches.

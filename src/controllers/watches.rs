@@ -17,7 +17,7 @@ use crate::{
     admin::{KindReadiness, Readiness},
     cluster::{
         ControllerStores, ObjectChange, OfKind, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, all,
-        run_watch, wait_for_node_configs, watched, with_stall_detection,
+        has_agents, run_watch, wait_for_node_configs, watched, with_stall_detection,
     },
 };
 
@@ -82,7 +82,7 @@ impl Watches {
         tasks.spawn(async move {
             let caches = &watches.mapper.caches;
             tokio::select! {
-                () = caches.wait_for_agents() => {}
+                () = caches.pools.wait_until(has_agents) => {}
                 () = wait_for_node_configs(&watches.client) => {}
             }
             // Dropping it ends the watch.
