@@ -37,7 +37,7 @@ use tokio::time::timeout;
 use winpool_core::{ForeignText, text::with_sources};
 
 pub use access::Reviewer;
-pub use caches::{Caches, ControllerStores};
+pub use caches::{Caches, ControllerStores, has_agents, uses_cluster_api};
 pub use claim::Claim;
 pub use client::{client, observed, operator_client};
 pub use configuration::check_configuration;
@@ -71,7 +71,7 @@ fn is<E: Error + 'static>(error: &kube::Error) -> bool {
 }
 
 /// The answer to a request, or why there is none after this time.
-async fn limited<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+pub(crate) async fn limited<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
     match timeout(limit, request).await {
         Ok(answer) => answer.map_err(|error| explain(&error)),
         Err(_) => Err(format!("the API server did not answer within {limit:?}")),
@@ -87,7 +87,7 @@ fn status_code(error: &kube::Error) -> Option<u16> {
 }
 
 /// The message of an error: of the API server if it answered, else of the client.
-pub(crate) fn explain(error: &kube::Error) -> String {
+fn explain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => {
             ForeignText::from(status.message.as_str()).to_string()

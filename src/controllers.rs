@@ -101,7 +101,7 @@ pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Res
         elector.map_err(|error| StartError::Client(Box::new(error)))
     });
     let elector = elector.transpose()?;
-    settings.metrics.leader(elector.is_none());
+    settings.metrics.leader.set(elector.is_none().into());
     let claim = elector.as_ref().map_or_else(Claim::unlimited, Elector::claim);
     let client = operator_client(settings.config.clone(), &settings.metrics, claim.clone());
     let client = client.map_err(|error| StartError::Client(Box::new(error)))?;
@@ -126,7 +126,7 @@ pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Res
         let mapper = mapper.clone();
         background.spawn(async move {
             listed.await;
-            mapper.listed(kind);
+            mapper.enqueue_pools(&format!("{kind} can be listed"));
         });
     }
     info!(nodes = caches.nodes.len(), pools = caches.pools.len(), "caches synced");

@@ -53,35 +53,82 @@ type Histograms<L, H = Histogram> = Family<L, H, fn() -> H>;
 const NO_ANSWER: &str = "<error>";
 const READY_BEFORE_TAINT: &str =
     "How long new nodes of a pool were Ready before it set its taints; 0 for nodes that were not Ready yet";
+const REFUSED_CLAIMS: &str = "Nodes that claim what they have no right to, by reason";
+const THROTTLED: &str = "Requests that the API server answered with 429";
+const ACTIVITY: &str = "When a watch last received data from the API server, in seconds since 1970";
+const LEASE_DURATION: &str = "The duration in the Lease of the leader, which has no effect";
+const OPEN: &str = "Windows nodes in no pool to which Linux pods can be scheduled";
 /// How long nodes were Ready before they were tainted: 0 is its own bucket, and the last one is a day.
 const READY_BUCKETS: [f64; 10] = [0.0, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0];
+
+/// Counters or gauges by a label whose values are constants.
+#[derive(Clone, Debug)]
+pub struct ByLabel<M> {
+    label: &'static str,
+    family: Family<[Label; 1], M>,
+}
+
+impl<M: Clone + Default> ByLabel<M> {
+    /// Adds the series of a value of the label, which begins with 0.
+    pub fn add(&self, value: &'static str) {
+        let _ = self.family.get_or_create(&[(self.label, value)]);
+    }
+
+    fn remove(&self, value: &'static str) {
+        self.family.remove(&[(self.label, value)]);
+    }
+}
+
+impl ByLabel<Counter> {
+    /// Counts one more.
+    pub fn inc(&self, value: &'static str) {
+        self.family.get_or_create(&[(self.label, value)]).inc();
+    }
+}
+
+impl ByLabel<Gauge> {
+    /// Sets the gauge of a value of the label.
+    pub fn set(&self, value: &'static str, number: impl TryInto<i64>) {
+        self.family.get_or_create(&[(self.label, value)]).set(number.try_into().unwrap_or(i64::MAX));
+    }
+}
 
 /// The metrics of this process. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    queues: Arc<Queues>,
+    pools: Arc<Pools>,
     reconciles: Family<[Label; 2], Counter>,
     durations: Histograms<[Label; 1], TracedHistogram>,
-    queues: Arc<Queues>,
-    leader: Gauge,
-    lease_duration: Gauge,
+    operations: Family<[Label; 2], Counter>,
     api_requests: Family<[TextLabel; 2], Counter>,
     api_durations: Histograms<[Label; 1]>,
+    /// The number of objects in the cache of a kind.
+    pub cache_objects: ByLabel<Gauge>,
     ready_before_taint: Histograms<[TextLabel; 1]>,
-    operations: Family<[Label; 2], Counter>,
-    objects: Family<[Label; 1], Gauge>,
-    pools: Arc<Pools>,
-    images: Family<[Label; 1], Gauge>,
+    images: ByLabel<Gauge>,
+    /// The number of nodes whose claims are refused, by reason.
+    pub refused_claims: ByLabel<Gauge>,
+    /// Interruptions of the watch of a kind.
+    pub watch_errors: ByLabel<Counter>,
+    /// How often the watch of a kind was closed because it received nothing.
+    pub watch_stalls: ByLabel<Counter>,
+    cache_synced: ByLabel<Gauge>,
+    /// Restarts of a task.
+    pub task_restarts: ByLabel<Counter>,
+    /// Reads and writes that were answered with 429.
+    pub throttled_requests: ByLabel<Counter>,
+    /// The limits for concurrent reads and writes.
+    pub request_limit: ByLabel<Gauge>,
+    /// When the watch of a kind last received data, in seconds since 1970.
+    pub watch_activity: ByLabel<Gauge>,
+    /// Whether this replica writes.
+    pub leader: Gauge,
+    /// The duration in the Lease of the leader, in seconds.
+    pub lease_duration: Gauge,
     unassigned: Gauge,
     open: Gauge,
-    refused_claims: Family<[Label; 1], Gauge>,
-    watch_errors: Family<[Label; 1], Counter>,
-    watch_stalls: Family<[Label; 1], Counter>,
-    watch_activity: Family<[Label; 1], Gauge>,
-    synced: Family<[Label; 1], Gauge>,
-    task_restarts: Family<[Label; 1], Counter>,
-    throttled: Family<[Label; 1], Counter>,
-    request_limit: Family<[Label; 1], Gauge>,
 }
 
 impl Default for Metrics {
@@ -89,77 +136,77 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("winpool");
         let all = &mut registry;
         let metrics = Self {
-            reconciles: counted(all, "reconciles", "Reconciles of an object"),
+            registry: Arc::default(),
+            queues: Arc::default(),
+            pools: Arc::default(),
+            reconciles: registered(all, "reconciles", "Reconciles of an object"),
             // From 1 ms, more than a reconcile without writes takes, to 16 s, for one that writes many nodes.
             durations: timed(all, "reconcile_duration", "The duration of a reconcile", || {
                 TracedHistogram::new(exponential_buckets(0.001, 2.0, 15))
             }),
-            queues: Arc::default(),
-            leader: Gauge::default(),
-            lease_duration: Gauge::default(),
-            operations: counted(all, "operations", "Requests that write to the API server"),
-            api_requests: counted(all, "api_requests", "Requests to the API server; each watch counts once"),
+            operations: registered(all, "operations", "Requests that write to the API server"),
+            api_requests: registered(all, "api_requests", "Requests to the API server; each watch counts once"),
             // From 5 ms to 20 s, longer than the API server may take to answer a write.
             api_durations: timed(all, "api_request_duration", "The time until the API server answered", || {
                 Histogram::new(exponential_buckets(0.005, 2.0, 13))
             }),
-            objects: counted(all, "cache_objects", "Objects in a cache"),
-            pools: Arc::default(),
+            cache_objects: by(all, "kind", "cache_objects", "Objects in a cache"),
             ready_before_taint: timed(all, "node_ready_before_taint", READY_BEFORE_TAINT, || {
                 Histogram::new(READY_BUCKETS)
             }),
-            images: counted(all, "registry_images", "Images of pods, by the state of their registry lookup"),
-            unassigned: Gauge::default(),
-            open: Gauge::default(),
-            refused_claims: counted(all, "refused_claims", "Nodes that claim what they have no right to, by reason"),
-            watch_errors: counted(all, "watch_errors", "Interruptions of a watch"),
-            watch_stalls: counted(all, "watch_stalls", "Watches closed because they received no data"),
-            watch_activity: Family::default(),
-            synced: counted(all, "cache_synced", "Whether the first list of a kind is complete"),
-            task_restarts: counted(all, "task_restarts", "Restarts of a task after a panic"),
-            throttled: counted(all, "throttled_requests", "Requests that the API server answered with 429"),
-            request_limit: counted(all, "request_limit", "The limit for concurrent requests"),
-            registry: Arc::default(),
+            images: by(all, "state", "registry_images", "Images of pods, by the state of their registry lookup"),
+            refused_claims: by(all, "reason", "refused_claims", REFUSED_CLAIMS),
+            watch_errors: by(all, "kind", "watch_errors", "Interruptions of a watch"),
+            watch_stalls: by(all, "kind", "watch_stalls", "Watches closed because they received no data"),
+            cache_synced: by(all, "kind", "cache_synced", "Whether the first list of a kind is complete"),
+            task_restarts: by(all, "task", "task_restarts", "Restarts of a task after a panic"),
+            throttled_requests: by(all, "requests", "throttled_requests", THROTTLED),
+            request_limit: by(all, "requests", "request_limit", "The limit for concurrent requests"),
+            watch_activity: ByLabel {
+                label: "kind",
+                family: in_seconds(all, "watch_last_activity_timestamp", ACTIVITY, Family::default()),
+            },
+            leader: registered(all, "leader", "Whether this replica writes: 1, or 0 as a standby"),
+            lease_duration: in_seconds(all, "lease_duration", LEASE_DURATION, Gauge::default()),
+            unassigned: registered(all, "unassigned_nodes", "Windows nodes in no pool"),
+            open: registered(all, "open_unassigned_nodes", OPEN),
         };
-        let activity = "When a watch last received data from the API server, in seconds since 1970";
-        registry.register_with_unit(
-            "watch_last_activity_timestamp",
-            activity,
-            Unit::Seconds,
-            metrics.watch_activity.clone(),
-        );
-        registry.register("leader", "Whether this replica writes: 1, or 0 as a standby", metrics.leader.clone());
-        let duration = "The duration in the Lease of the leader, which has no effect";
-        registry.register_with_unit("lease_duration", duration, Unit::Seconds, metrics.lease_duration.clone());
         registry.register_collector(Box::new(metrics.queues.clone()));
         registry.register_collector(Box::new(metrics.pools.clone()));
-        registry.register("unassigned_nodes", "Windows nodes in no pool", metrics.unassigned.clone());
-        let open = "Windows nodes in no pool to which Linux pods can be scheduled";
-        registry.register("open_unassigned_nodes", open, metrics.open.clone());
         super::facts::register(&mut registry);
         registry.register("build", "The running version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         Self { registry: Arc::new(registry), ..metrics }
     }
 }
 
-/// Registers counters or gauges.
-fn counted<L, M>(registry: &mut Registry, name: &str, help: &str) -> Family<L, M>
-where
-    Family<L, M>: Metric + Default + Clone,
-{
-    let family = Family::<L, M>::default();
-    registry.register(name, help, family.clone());
-    family
+/// Registers a metric.
+fn registered<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Registers a metric in seconds.
+fn in_seconds<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
 }
 
 /// Registers histograms of durations.
-fn timed<L: Clone + Eq + Hash, H>(registry: &mut Registry, name: &str, help: &str, new: fn() -> H) -> Histograms<L, H>
+fn timed<L, H>(registry: &mut Registry, name: &str, help: &str, new: fn() -> H) -> Histograms<L, H>
 where
+    L: Clone + Eq + Hash,
     Histograms<L, H>: Metric + Clone,
 {
-    let family = Histograms::<L, H>::new_with_constructor(new);
-    registry.register_with_unit(name, help, Unit::Seconds, family.clone());
-    family
+    in_seconds(registry, name, help, Histograms::new_with_constructor(new))
+}
+
+/// Registers a metric for each value of a label.
+fn by<M>(registry: &mut Registry, label: &'static str, name: &str, help: &str) -> ByLabel<M>
+where
+    Family<[Label; 1], M>: Metric + Default + Clone,
+{
+    ByLabel { label, family: registered(registry, name, help) }
 }
 
 impl Metrics {
@@ -184,11 +231,6 @@ impl Metrics {
         self.durations.get_or_create(&[("controller", controller)]).observe(seconds, trace, Some(SystemTime::now()));
     }
 
-    /// Sets whether this replica writes.
-    pub fn leader(&self, is_leader: bool) {
-        self.leader.set(is_leader.into());
-    }
-
     /// Counts a write.
     pub fn operation(&self, operation: &'static str, result: &'static str) {
         self.operations.get_or_create(&[("operation", operation), ("result", result)]).inc();
@@ -202,64 +244,18 @@ impl Metrics {
         self.api_durations.get_or_create(&[("verb", verb)]).observe(seconds);
     }
 
-    /// Sets the number of objects in a cache.
-    pub fn cache(&self, kind: &'static str, objects: usize) {
-        self.objects.get_or_create(&[("kind", kind)]).set(i64::try_from(objects).unwrap_or(i64::MAX));
-    }
-
-    /// Counts an interruption of a watch.
-    pub fn watch_error(&self, kind: &'static str) {
-        self.watch_errors.get_or_create(&[("kind", kind)]).inc();
-    }
-
-    /// Counts a watch that was closed because it received nothing.
-    pub fn watch_stall(&self, kind: &'static str) {
-        self.watch_stalls.get_or_create(&[("kind", kind)]).inc();
-    }
-
-    /// Sets when a watch last received data, in seconds since 1970.
-    pub fn watch_activity(&self, kind: &'static str, seconds: i64) {
-        self.watch_activity.get_or_create(&[("kind", kind)]).set(seconds);
-    }
-
     /// Sets whether the first list of a kind is complete. The counters of its watch begin with 0.
     pub fn synced(&self, kind: &'static str, synced: bool) {
-        let kind = [("kind", kind)];
-        self.synced.get_or_create(&kind).set(synced.into());
-        for counters in [&self.watch_errors, &self.watch_stalls] {
-            let _ = counters.get_or_create(&kind);
-        }
+        self.cache_synced.set(kind, synced);
+        [&self.watch_errors, &self.watch_stalls].into_iter().for_each(|counters| counters.add(kind));
     }
 
     /// Removes the series of a kind that is no longer watched.
     pub fn remove_kind(&self, kind: &'static str) {
-        let kind = [("kind", kind)];
-        for gauges in [&self.objects, &self.watch_activity, &self.synced] {
-            gauges.remove(&kind);
-        }
-        for counters in [&self.watch_errors, &self.watch_stalls] {
-            counters.remove(&kind);
-        }
-    }
-
-    /// Adds the series of a task.
-    pub fn task(&self, task: &'static str) {
-        let _ = self.task_restarts.get_or_create(&[("task", task)]);
-    }
-
-    /// Counts the restart of a task.
-    pub fn task_restart(&self, task: &'static str) {
-        self.task_restarts.get_or_create(&[("task", task)]).inc();
-    }
-
-    /// Counts a request that was answered with 429.
-    pub fn throttled(&self, requests: &'static str) {
-        self.throttled.get_or_create(&[("requests", requests)]).inc();
-    }
-
-    /// Sets the limit for concurrent requests.
-    pub fn request_limit(&self, requests: &'static str, limit: usize) {
-        self.request_limit.get_or_create(&[("requests", requests)]).set(i64::try_from(limit).unwrap_or(i64::MAX));
+        [&self.cache_objects, &self.watch_activity, &self.cache_synced]
+            .into_iter()
+            .for_each(|gauges| gauges.remove(kind));
+        [&self.watch_errors, &self.watch_stalls].into_iter().for_each(|counters| counters.remove(kind));
     }
 
     /// Replaces the metrics of a pool.
@@ -287,13 +283,8 @@ impl Metrics {
     pub fn images(&self, counts: LookupCounts) {
         let LookupCounts { found, failed, pending } = counts;
         for (state, count) in [("found", found), ("failed", failed), ("pending", pending)] {
-            self.images.get_or_create(&[("state", state)]).set(i64::try_from(count).unwrap_or(i64::MAX));
+            self.images.set(state, count);
         }
-    }
-
-    /// Sets the duration in the Lease of the leader, in seconds.
-    pub fn lease_duration(&self, seconds: i32) {
-        self.lease_duration.set(seconds.into());
     }
 
     /// Sets the number of Windows nodes in no pool, and of those to which Linux pods can be scheduled.
@@ -301,11 +292,6 @@ impl Metrics {
         for (gauge, count) in [(&self.unassigned, nodes), (&self.open, open)] {
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-    }
-
-    /// Sets the number of nodes whose claims are refused for a reason.
-    pub fn refused_claims(&self, reason: &'static str, nodes: usize) {
-        self.refused_claims.get_or_create(&[("reason", reason)]).set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
     /// All metrics, in the OpenMetrics text format.
@@ -328,23 +314,23 @@ mod tests {
         let metrics = Metrics::default();
         metrics.controller("pool", || 3);
         metrics.reconcile("pool", ReconcileOutcome::Changed, 0.003, Some("0af7".into()));
-        metrics.leader(true);
-        metrics.lease_duration(20);
+        metrics.leader.set(1);
+        metrics.lease_duration.set(20);
         metrics.api_request("patch", Some(409), 0.03);
         metrics.api_request("watch", None, 15.0);
         metrics.ready_before_taint("web", 0.0);
         metrics.ready_before_taint("web", 3.5);
         metrics.operation("patch-node", "ok");
-        metrics.cache("nodes", 12);
-        metrics.watch_error("nodes");
-        metrics.watch_stall("nodes");
-        metrics.watch_activity("nodes", 1_700_000_000);
+        metrics.cache_objects.set("nodes", 12);
+        metrics.watch_errors.inc("nodes");
+        metrics.watch_stalls.inc("nodes");
+        metrics.watch_activity.set("nodes", 1_700_000_000);
         metrics.synced("nodes", true);
-        metrics.task_restart("workloads");
-        metrics.throttled("write");
-        metrics.request_limit("write", 4);
+        metrics.task_restarts.inc("workloads");
+        metrics.throttled_requests.inc("write");
+        metrics.request_limit.set("write", 4);
         metrics.unassigned(2, 1);
-        metrics.refused_claims("RecordNotVerified", 1);
+        metrics.refused_claims.set("RecordNotVerified", 1);
         metrics.pool(
             "web",
             PoolReport { nodes: NodeCounts { matched: 3, ..NodeCounts::default() }, ..PoolReport::default() },
@@ -393,9 +379,9 @@ mod tests {
         let metrics = Metrics::default();
         metrics.pool("web", PoolReport::default());
         metrics.ready_before_taint("web", 1.0);
-        metrics.cache("Machine", 1);
+        metrics.cache_objects.set("Machine", 1);
         metrics.synced("Machine", true);
-        metrics.watch_activity("Machine", 1);
+        metrics.watch_activity.set("Machine", 1);
         metrics.remove_pool("web");
         metrics.remove_kind("Machine");
         let text = metrics.text();

@@ -9,14 +9,8 @@ use std::{
 use tokio::sync::watch;
 
 /// The kinds that are watched, and the tasks that keep failing. Clones share one state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<watch::Sender<State>>);
-
-impl Default for Readiness {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(State::default())))
-    }
-}
 
 #[derive(Debug, Default)]
 struct State {

@@ -211,16 +211,6 @@ impl Caches {
         lists.into_iter().flatten()
     }
 
-    /// Waits until a pool has agents.
-    pub async fn wait_for_agents(&self) {
-        self.pools.wait_until(has_agents).await;
-    }
-
-    /// Waits until a pool uses Cluster API, or has used it.
-    pub async fn wait_for_cluster_api(&self) {
-        self.pools.wait_until(uses_cluster_api).await;
-    }
-
     /// Waits until it is known whether Cluster API is installed, and its objects.
     async fn cluster_api_known(&self) {
         let mut changes = self.cluster_api.subscribe();
@@ -328,12 +318,12 @@ impl Caches {
 }
 
 /// Whether a pool has agents, so that WindowsNodeConfigs are needed.
-pub(super) fn has_agents(pools: &Objects<Pool>) -> bool {
+pub fn has_agents(pools: &Objects<Pool>) -> bool {
     pools.values().any(|pool| pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some()))
 }
 
 /// Whether a pool uses Cluster API, or has used it.
-pub(super) fn uses_cluster_api(pools: &Objects<Pool>) -> bool {
+pub fn uses_cluster_api(pools: &Objects<Pool>) -> bool {
     pools.values().any(|pool| pool.uses_cluster_api())
 }
 

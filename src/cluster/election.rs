@@ -129,7 +129,7 @@ impl Elector {
     fn report_duration(&mut self, lease: Option<&Lease>) {
         let stated = lease.and_then(|lease| lease.spec.as_ref()?.lease_duration_seconds);
         if let Some(seconds) = stated {
-            self.metrics.lease_duration(seconds);
+            self.metrics.lease_duration.set(seconds.into());
         }
         let differs = stated.is_some_and(|seconds| u64::try_from(seconds) != Ok(DURATION.as_secs()));
         if differs && stated != self.stated {
@@ -166,7 +166,7 @@ impl Elector {
         let until = self.election.claimed_until().map(|until| self.start + until);
         let claim = until.filter(|until| Instant::now() < *until);
         self.claim.set(claim);
-        self.metrics.leader(claim.is_some());
+        self.metrics.leader.set(claim.is_some().into());
         let why = match (claim, until) {
             (Some(_), _) if !was_leader => {
                 info!(lease = LEASE, identity = self.identity, "this process is the leader");
@@ -183,7 +183,7 @@ impl Elector {
     /// Gives the Lease back. Nothing is written afterwards.
     async fn release(mut self) {
         self.claim.set(None);
-        self.metrics.leader(false);
+        self.metrics.leader.set(0);
         if self.election.claimed_until().is_none() {
             return;
         }

@@ -48,7 +48,7 @@ struct Activity {
 
 impl Activity {
     fn received(&self) {
-        self.metrics.watch_activity(self.kind, Timestamp::now().as_second());
+        self.metrics.watch_activity.set(self.kind, Timestamp::now().as_second());
     }
 }
 
@@ -58,7 +58,7 @@ async fn send(client: Client, request: Request<Body>, activity: Activity) -> kub
     }
     let response = client.send(request).await.inspect_err(|error| {
         if is::<ResponseTimeout>(error) {
-            activity.metrics.watch_stall(activity.kind);
+            activity.metrics.watch_stalls.inc(activity.kind);
         }
     })?;
     activity.received();
@@ -93,7 +93,7 @@ impl HttpBody for WatchBody {
             return frame;
         }
         ready!(stall.as_mut().poll(context));
-        activity.metrics.watch_stall(activity.kind);
+        activity.metrics.watch_stalls.inc(activity.kind);
         self.ended = true;
         Poll::Ready(Some(Err(kube::Error::Service(Box::new(WatchStalled)))))
     }

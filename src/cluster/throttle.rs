@@ -115,7 +115,7 @@ enum Acquired {
 
 impl Limiter {
     fn new(requests: &'static str, metrics: Metrics) -> Self {
-        metrics.request_limit(requests, MAX_LIMIT);
+        metrics.request_limit.set(requests, MAX_LIMIT);
         Self { requests, metrics, state: Mutex::new(LimiterState::default()), released: Notify::new() }
     }
 
@@ -140,13 +140,13 @@ impl Limiter {
             // A PodDisruptionBudget does not allow the eviction, or the API server is under load: it is retried later.
             if response.status() != StatusCode::TOO_MANY_REQUESTS || is_eviction {
                 self.state.lock().accept(Instant::now());
-                self.metrics.request_limit(self.requests, self.state.lock().limit);
+                self.metrics.request_limit.set(self.requests, self.state.lock().limit);
                 return Ok(response);
             }
-            self.metrics.throttled(self.requests);
+            self.metrics.throttled_requests.inc(self.requests);
             let pause = retry_after(&response);
             self.state.lock().throttle(sent, Instant::now(), pause + jitter(pause));
-            self.metrics.request_limit(self.requests, self.state.lock().limit);
+            self.metrics.request_limit.set(self.requests, self.state.lock().limit);
             drop(permit);
             match copy {
                 Some(copy) => request = copy,

@@ -62,7 +62,7 @@ pub async fn run_watch<V: View>(
     while let Some(event) = events.next().await {
         let changes = match event {
             Err(error) => {
-                metrics.watch_error(V::KIND.name);
+                metrics.watch_errors.inc(V::KIND.name);
                 if log_failure::<V>(&mut failure, &error).is_some_and(|code| REFUSED.contains(&code)) {
                     store.refuse();
                     readiness.refused();
@@ -86,7 +86,7 @@ pub async fn run_watch<V: View>(
         }
         readiness.synced();
         metrics.synced(V::KIND.name, true);
-        metrics.cache(V::KIND.name, store.len());
+        metrics.cache_objects.set(V::KIND.name, store.len());
         changes.iter().for_each(|change| in_span(change, &handle));
     }
 }

@@ -44,7 +44,7 @@ pub use kube_proxy::kube_proxy_objects;
 pub use machines::Input;
 pub use objects::{Rendered, render};
 pub use platform::platform_files;
-use tool::{ClusterApiVersion, MachineTarget, NodeTool, Output};
+use tool::{ClusterApiVersion, NodeTool, Output, RenderMachines};
 
 #[derive(Debug, clap::Args)]
 #[command(mut_group("input", |group| group.required(true)))]
@@ -182,7 +182,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         return Err(input::stdin_twice());
     }
     let documents = match args.rendered_output() {
-        Output::Machines(target) => for_machines(&args, &expected_nodes, target),
+        Output::Machines(render) => for_machines(&args, &expected_nodes, render),
         output => for_nodes(&args, &expected_nodes, &output),
     };
     documents?.write(Destination::new(args.out, args.output.unwrap_or_default()))
@@ -214,7 +214,7 @@ fn for_nodes(args: &Args, expected_nodes: &[ExpectedNode], output: &Output) -> R
 fn for_machines(
     args: &Args,
     expected_nodes: &[ExpectedNode],
-    target: MachineTarget,
+    render: RenderMachines,
 ) -> Result<Documents, CommandError> {
     let (resources, templates) = input::resources_and_templates(&args.files())?;
     let snapshot = snapshot(&resources, Objects::default(), args.namespace.as_str());
@@ -227,12 +227,7 @@ fn for_machines(
     };
     let minors: BTreeSet<_> = expected_nodes.iter().map(|node| node.kubelet).collect();
     minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
-    let documents = match target {
-        MachineTarget::Objects => machine_objects(&input),
-        MachineTarget::AutoscalerHints => autoscaler_hints(&input),
-        MachineTarget::ClusterClassPatch => cluster_class_patches(&input, args.machine_deployment_class.as_deref()),
-    };
-    documents.map_err(|problems| input::failure(&problems))
+    render(&input, args.machine_deployment_class.as_deref()).map_err(|problems| input::failure(&problems))
 }
 
 fn print_notes(args: &Args, expected_nodes: &[ExpectedNode], snapshot: &Snapshot, rendered: &Rendered) {

@@ -21,15 +21,9 @@ pub struct PendingChanges(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    pending: Mutex<Pending>,
+    /// `None` while the workload controller does not run: changes are dropped.
+    pending: Mutex<Option<Changed>>,
     recorded: Notify,
-}
-
-#[derive(Default)]
-struct Pending {
-    /// Whether the workload controller runs. Otherwise changes are dropped.
-    is_open: bool,
-    changed: Changed,
 }
 
 /// The current state of each changed object; `None` for a deleted one.
@@ -90,8 +84,8 @@ impl PendingChanges {
     /// Adds changes, if the workload controller runs.
     pub fn record(&self, change: impl FnOnce(&mut Changed)) {
         let mut pending = self.0.pending.lock();
-        if pending.is_open {
-            change(&mut pending.changed);
+        if let Some(changed) = pending.as_mut() {
+            change(changed);
             drop(pending);
             self.0.recorded.notify_one();
         }
@@ -103,7 +97,7 @@ impl PendingChanges {
         let mut pending = self.0.pending.lock();
         // No change is recorded while `add_all` runs: a change that it misses is recorded afterwards.
         add_all(&mut changed);
-        *pending = Pending { is_open: true, changed };
+        *pending = Some(changed);
         drop(pending);
         self.0.recorded.notify_one();
     }
@@ -115,7 +109,7 @@ impl PendingChanges {
 
     /// Takes all pending changes.
     pub fn take(&self) -> Changed {
-        std::mem::take(&mut self.0.pending.lock().changed)
+        self.0.pending.lock().as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Waits for changes or a notification.

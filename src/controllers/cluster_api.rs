@@ -13,7 +13,7 @@ use super::{
     event_mapper::EventMapper,
     watches::{Starter, Watches},
 };
-use crate::cluster::{ClusterApiStores, explain, infrastructure, served};
+use crate::cluster::{ClusterApiStores, infrastructure, limited, served, uses_cluster_api};
 
 /// How often it is checked what the cluster serves, and what providers report.
 const INTERVAL: Duration = Duration::from_secs(20);
@@ -30,14 +30,14 @@ pub fn start(watches: &Watches, tasks: &mut JoinSet<()>) {
 
 async fn follow(watches: Watches) {
     let caches = watches.mapper.caches.clone();
-    caches.wait_for_cluster_api().await;
+    caches.pools.wait_until(uses_cluster_api).await;
     let mut current = None;
     let mut is_synced = false;
     // Dropping it ends the watches.
     let mut tasks = JoinSet::new();
     loop {
-        match timeout(LIMIT, served(&watches.client)).await {
-            Ok(Ok(found)) if current.as_ref() != Some(&found) => {
+        match limited(LIMIT, served(&watches.client)).await {
+            Ok(found) if current.as_ref() != Some(&found) => {
                 info!(served = ?found, "Cluster API");
                 tasks.shutdown().await;
                 Kind::CLUSTER_API.into_iter().for_each(|kind| watches.supervisor.metrics.remove_kind(kind.name));
@@ -50,9 +50,8 @@ async fn follow(watches: Watches) {
                 current = Some(found);
                 watches.mapper.cluster_api("versions of Cluster API changed");
             }
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => debug!(error = explain(&error), "versions of Cluster API are unknown"),
-            Err(_) => debug!("versions of Cluster API are unknown: no answer within {LIMIT:?}"),
+            Ok(_) => {}
+            Err(error) => debug!(error, "versions of Cluster API are unknown"),
         }
         let stores = caches.cluster_api.borrow().installed().cloned();
         if let Some(stores) = stores {
@@ -76,8 +75,8 @@ async fn follow(watches: Watches) {
 fn watch_all(watches: &Watches, tasks: &mut JoinSet<()>, stores: &ClusterApiStores) {
     Starter { watches, tasks, version: Some(stores.version) }
         .watch(&stores.clusters, EventMapper::cluster_api_object)
-        .watch(&stores.deployments, EventMapper::machine_deployment)
-        .watch(&stores.pools, EventMapper::machine_pool)
+        .watch(&stores.deployments, |mapper, change| mapper.machine_group(change, |group| &group.infrastructure))
+        .watch(&stores.pools, |mapper, change| mapper.machine_group(change, |pool| &pool.0.infrastructure))
         .watch(&stores.sets, EventMapper::cluster_api_object)
         .watch(&stores.machines, EventMapper::cluster_api_object)
         .watch(&stores.templates, EventMapper::cluster_api_object)
@@ -92,20 +91,15 @@ async fn read_infrastructure(watches: &Watches, stores: &ClusterApiStores) {
         (watches.mapper.caches.pools.all(), stores.deployments.all(), stores.pools.all());
     let groups = deployments.values().map(AsRef::as_ref).chain(machine_pools.values().map(|pool| &pool.0));
     for reference in described_infrastructure(pools.values().map(AsRef::as_ref), groups) {
-        let reported = match timeout(LIMIT, infrastructure(&watches.client, &reference)).await {
-            Ok(Ok(reported)) => Some(reported),
+        let reported = match limited(LIMIT, infrastructure(&watches.client, &reference)).await {
+            Ok(reported) => Some(reported),
             // The last report counts until there is another one.
-            Ok(Err(_)) | Err(_) => before.get(&reference).cloned(),
+            Err(_) => before.get(&reference).cloned(),
         };
         read.extend(reported.map(|reported| (reference, reported)));
     }
     let read = Arc::new(read);
-    let changed = stores.infrastructure.send_if_modified(|published| {
-        let changed = **published != *read;
-        *published = read;
-        changed
-    });
-    if changed {
+    if stores.infrastructure.send_if_modified(|published| std::mem::replace(published, read.clone()) != read) {
         watches.mapper.cluster_api("capacity of machines changed");
     }
 }

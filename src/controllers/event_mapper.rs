@@ -4,15 +4,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use winpool_api::names::label;
 use winpool_core::{
-    kind::Kind,
     node::WindowsNode,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
         affected::{self, ObservedObjects, PoolChange},
-        machines::{InfrastructureReference, MachineGroup, MachinePoolView},
+        machines::InfrastructureReference,
         relevance::{changed_labels, is_relevant},
     },
-    workload::{ControllerView, MemoryDefaults, Pod, PodController, Service},
 };
 
 use super::{
@@ -21,7 +19,7 @@ use super::{
     trigger::Trigger,
     unassigned,
 };
-use crate::cluster::{Caches, ObjectChange, SandboxEvent, View};
+use crate::cluster::{Caches, ObjectChange, View};
 
 /// Enqueues the objects that a change concerns.
 #[derive(Clone)]
@@ -110,27 +108,14 @@ impl EventMapper {
         enqueue(&self.pools, assigned_by.into_iter().chain(of_node).collect::<BTreeSet<_>>(), change);
     }
 
-    /// The first list of WindowsNodeConfigs is complete: enqueues all pools.
-    pub fn node_configs_synced(&self) {
-        self.enqueue_pools("WindowsNodeConfigs synced");
-    }
-
     /// An object of Cluster API: enqueues the pools that use it.
     pub fn cluster_api_object<V: View>(&self, change: &ObjectChange<V>) {
         self.cluster_api(&change.description());
     }
 
-    /// A MachineDeployment. If its template at the provider is another one, its capacity is read.
-    pub fn machine_deployment(&self, change: &ObjectChange<MachineGroup>) {
-        self.machine_group(change, |group| &group.infrastructure);
-    }
-
-    /// A MachinePool. If its template at the provider is another one, its capacity is read.
-    pub fn machine_pool(&self, change: &ObjectChange<MachinePoolView>) {
-        self.machine_group(change, |pool| &pool.0.infrastructure);
-    }
-
-    fn machine_group<V: View>(
+    /// A MachineDeployment or MachinePool. If its template at the provider, its `infrastructure`, is another one, its capacity is
+    /// read.
+    pub fn machine_group<V: View>(
         &self,
         change: &ObjectChange<V>,
         infrastructure: fn(&V) -> &Option<InfrastructureReference>,
@@ -149,37 +134,8 @@ impl EventMapper {
         }
     }
 
-    /// A pod: records it for the workload controller.
-    pub fn pod(&self, change: &ObjectChange<Pod>) {
-        self.record(change, Changed::add_pod);
-    }
-
-    /// An object that creates pods: records it for the workload controller.
-    pub fn controller<T: PodController + Send + 'static>(&self, change: &ObjectChange<ControllerView<T>>) {
-        self.record(change, Changed::add_controller);
-    }
-
-    /// A LimitRange: records it for the workload controller.
-    pub fn defaults(&self, change: &ObjectChange<MemoryDefaults>) {
-        self.record(change, Changed::add_defaults);
-    }
-
-    /// A Service: records it for the workload controller.
-    pub fn service(&self, change: &ObjectChange<Service>) {
-        self.record(change, Changed::add_service);
-    }
-
-    /// The first list of Services is complete: records it for the workload controller.
-    pub fn services_synced(&self) {
-        self.workloads.record(|changed| changed.services_are_read = true);
-    }
-
-    /// An event about the sandbox of a pod: records it for the workload controller.
-    pub fn sandbox(&self, change: &ObjectChange<SandboxEvent>) {
-        self.record(change, Changed::add_sandbox);
-    }
-
-    fn record<V>(&self, change: &ObjectChange<V>, add: impl FnOnce(&mut Changed, &V, Option<&Arc<V>>)) {
+    /// A change that only the workload controller processes: records it by a function of [`Changed`].
+    pub fn record<V>(&self, change: &ObjectChange<V>, add: impl FnOnce(&mut Changed, &V, Option<&Arc<V>>)) {
         let Some(any) = change.after.as_ref().or(change.before.as_ref()) else { return };
         self.workloads.record(|changed| add(changed, any, change.after.as_ref()));
     }
@@ -196,12 +152,8 @@ impl EventMapper {
         self.unassigned.enqueue(unassigned::KEY, Trigger::new(KEY_CHANGED.to_owned()));
     }
 
-    /// The first list of a kind that the API server has refused before: enqueues all pools.
-    pub fn listed(&self, kind: Kind) {
-        self.enqueue_pools(&format!("{kind} can be listed"));
-    }
-
-    fn enqueue_pools(&self, trigger: &str) {
+    /// Enqueues all pools.
+    pub fn enqueue_pools(&self, trigger: &str) {
         for pool in self.caches.pools.all().names() {
             self.pools.enqueue(pool, Trigger::new(trigger.to_owned()));
         }

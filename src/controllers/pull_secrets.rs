@@ -9,14 +9,11 @@ use std::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::{sync::Semaphore, time::Instant};
 use tracing::debug;
 
 use super::changes::PendingChanges;
-use crate::{cluster::explain, registry::Credentials};
+use crate::{cluster::limited, registry::Credentials};
 
 /// How many Secrets are read at once.
 const CONCURRENCY: usize = 8;
@@ -88,18 +85,9 @@ impl Shared {
         let credentials = {
             // The semaphore is never closed.
             let _permit = self.permits.acquire().await;
-            let secret = timeout(LIMIT, Api::<Secret>::namespaced(self.client.clone(), namespace).get(name)).await;
-            match secret {
-                Ok(Ok(secret)) => logins(secret),
-                Ok(Err(error)) => {
-                    debug!(namespace, name, error = explain(&error), "cannot read pull secret");
-                    None
-                }
-                Err(_) => {
-                    debug!(namespace, name, "cannot read pull secret: no answer within {LIMIT:?}");
-                    None
-                }
-            }
+            let secrets = Api::<Secret>::namespaced(self.client.clone(), namespace);
+            let secret = limited(LIMIT, secrets.get(name)).await;
+            secret.inspect_err(|error| debug!(namespace, name, error, "cannot read pull secret")).ok().and_then(logins)
         };
         self.secrets.lock().insert(key, State::Read { credentials, at: Instant::now() });
         self.changes.notify();

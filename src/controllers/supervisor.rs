@@ -36,7 +36,7 @@ impl Supervisor {
         F: Future<Output = ()> + Send + 'static,
     {
         let mut failures = 0_u32;
-        self.metrics.task(task);
+        self.metrics.task_restarts.add(task);
         loop {
             let mut running = AbortOnDropHandle::new(spawn(start()));
             let ended = match timeout(RECOVERY, &mut running).await {
@@ -50,7 +50,7 @@ impl Supervisor {
             failures = failures.saturating_add(1);
             let cause = ended.map_or_else(|panic| panic.to_string(), |()| "the task ended".to_owned());
             error!(task, failures, cause, "task failed because of a bug in winpool, restarting it");
-            self.metrics.task_restart(task);
+            self.metrics.task_restarts.inc(task);
             self.readiness.set_failing(task, failures > TOLERATED);
             sleep(doubled(FIRST_DELAY, failures, MAX_DELAY)).await;
         }

@@ -31,7 +31,7 @@ pub async fn reconcile(context: Context, published: Published) -> ReconcileResul
     let snapshot = context.snapshot();
     let (unassigned, claims) = (unassigned(&snapshot), refused_claims(&snapshot));
     context.metrics.unassigned(unassigned.len(), open_to_linux_pods(&snapshot));
-    context.metrics.refused_claims(reason::RECORD_NOT_VERIFIED, claims.len());
+    context.metrics.refused_claims.set(reason::RECORD_NOT_VERIFIED, claims.len());
     let new = published.new_events([unassigned, claims].concat());
     let results = context.events.publish(&new).await;
     let requeue = if published.record(&new, &results) { Requeue::Wait } else { Requeue::After(RETRY) };

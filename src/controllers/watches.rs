@@ -17,7 +17,7 @@ use crate::{
     admin::{KindReadiness, Readiness},
     cluster::{
         ControllerStores, ObjectChange, OfKind, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, all,
-        run_watch, wait_for_node_configs, watched, with_stall_detection,
+        has_agents, run_watch, wait_for_node_configs, watched, with_stall_detection,
     },
 };
 
@@ -82,7 +82,7 @@ impl Watches {
         tasks.spawn(async move {
             let caches = &watches.mapper.caches;
             tokio::select! {
-                () = caches.wait_for_agents() => {}
+                () = caches.pools.wait_until(has_agents) => {}
                 () = wait_for_node_configs(&watches.client) => {}
             }
             // Dropping it ends the watch.
@@ -90,7 +90,7 @@ impl Watches {
             Starter { watches: &watches, tasks: &mut tasks, version: None }
                 .watch(&caches.node_configs, EventMapper::node_config);
             caches.node_configs.wait_for_sync().await;
-            watches.mapper.node_configs_synced();
+            watches.mapper.enqueue_pools("WindowsNodeConfigs synced");
             while tasks.join_next().await.is_some() {}
         });
     }
@@ -100,18 +100,18 @@ impl Watches {
         let (pods, controllers) = (self.mapper.caches.pods.clone(), self.mapper.caches.controllers.clone());
         let stores = WorkloadStores { pods, controllers, ..WorkloadStores::default() };
         Starter { watches: self, tasks, version: None }
-            .watch(&stores.pods, EventMapper::pod)
-            .watch(&stores.sandboxes, EventMapper::sandbox)
-            .watch(&stores.controllers.deployments, EventMapper::controller)
-            .watch(&stores.controllers.stateful_sets, EventMapper::controller)
-            .watch(&stores.controllers.daemon_sets, EventMapper::controller)
-            .watch(&stores.controllers.jobs, EventMapper::controller)
-            .watch(&stores.limit_ranges, EventMapper::defaults)
-            .watch(&stores.services, EventMapper::service);
+            .watch(&stores.pods, |mapper, change| mapper.record(change, Changed::add_pod))
+            .watch(&stores.sandboxes, |mapper, change| mapper.record(change, Changed::add_sandbox))
+            .watch(&stores.controllers.deployments, |mapper, change| mapper.record(change, Changed::add_controller))
+            .watch(&stores.controllers.stateful_sets, |mapper, change| mapper.record(change, Changed::add_controller))
+            .watch(&stores.controllers.daemon_sets, |mapper, change| mapper.record(change, Changed::add_controller))
+            .watch(&stores.controllers.jobs, |mapper, change| mapper.record(change, Changed::add_controller))
+            .watch(&stores.limit_ranges, |mapper, change| mapper.record(change, Changed::add_defaults))
+            .watch(&stores.services, |mapper, change| mapper.record(change, Changed::add_service));
         let (services, mapper) = (stores.services.clone(), self.mapper.clone());
         tasks.spawn(async move {
             services.wait_for_sync().await;
-            mapper.services_synced();
+            mapper.workloads.record(|changed| changed.services_are_read = true);
         });
         stores
     }

@@ -1,8 +1,9 @@
 //! The values of `--target`, and what they print.
 
 use winpool_api::facts::{cluster_api::ApiVersion, platforms::Platform};
+use winpool_core::manifests::LocatedProblem;
 
-use super::files::NodeFileFormat;
+use super::{Documents, Input, autoscaler_hints, cluster_class_patches, files::NodeFileFormat, machine_objects};
 
 /// A tool that configures nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -73,9 +74,9 @@ impl NodeTool {
             Self::AwsManagedMachinePool => Output::Platform(Platform::AwsManaged),
             Self::Rke2 => Output::Platform(Platform::Rke2),
             Self::KubeProxy => Output::KubeProxy,
-            Self::ClusterApi => Output::Machines(MachineTarget::Objects),
-            Self::AutoscalerHints => Output::Machines(MachineTarget::AutoscalerHints),
-            Self::ClusterClassPatch => Output::Machines(MachineTarget::ClusterClassPatch),
+            Self::ClusterApi => Output::Machines(|input, _| machine_objects(input)),
+            Self::AutoscalerHints => Output::Machines(|input, _| autoscaler_hints(input)),
+            Self::ClusterClassPatch => Output::Machines(cluster_class_patches),
             Self::Powershell => Output::NodeFiles(NodeFileFormat::PowerShell),
         }
     }
@@ -107,16 +108,9 @@ pub(super) enum Output {
     Platform(Platform),
     /// The ConfigMap of kube-proxy in pods.
     KubeProxy,
-    Machines(MachineTarget),
+    /// What machines of Cluster API need.
+    Machines(RenderMachines),
 }
 
-/// What is rendered for machines of Cluster API.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum MachineTarget {
-    /// The objects that the operator would create.
-    Objects,
-    /// Annotations for the autoscaler.
-    AutoscalerHints,
-    /// Variables and patches for a ClusterClass.
-    ClusterClassPatch,
-}
+/// Renders for machines of Cluster API, and for a class of them, if one is specified.
+pub(super) type RenderMachines = fn(&Input, class: Option<&str>) -> Result<Documents, Vec<LocatedProblem>>;

@@ -28,13 +28,9 @@ pub fn value(arguments: &[Argument], name: &str) -> Option<String> {
     find(arguments, name).map(|(_, _, value)| value)
 }
 
-/// The text with flags set. A flag of the same name is replaced in place; all other bytes are kept. The arguments begin
+/// The text with a flag set. A flag of the same name is replaced in place; all other bytes are kept. The arguments begin
 /// at byte `from`.
-pub fn set(text: &str, from: usize, flags: &[FlagValue]) -> String {
-    flags.iter().fold(text.to_owned(), |text, flag| set_one(text, from, flag))
-}
-
-fn set_one(mut text: String, from: usize, flag: &FlagValue) -> String {
+pub fn set(mut text: String, from: usize, flag: &FlagValue) -> String {
     let list = arguments(&text, from);
     let new = flag.to_string();
     match find(&list, &flag.name) {
@@ -158,9 +154,10 @@ mod tests {
         ];
         for (line, new, expected) in table {
             let from = split(line)[0].range.end;
-            let once = set(line, from, &flags(new));
+            let set_all = |text: &str| flags(new).iter().fold(text.to_owned(), |text, flag| set(text, from, flag));
+            let once = set_all(line);
             assert_eq!(once, expected);
-            assert_eq!(set(&once, from, &flags(new)), once, "setting again changes nothing");
+            assert_eq!(set_all(&once), once, "setting again changes nothing");
         }
     }
 

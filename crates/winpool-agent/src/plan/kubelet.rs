@@ -126,7 +126,7 @@ fn edited_flags(text: &str, from: usize, old: &[Named], new: &[(String, Option<S
     let list = arguments(text, from);
     let (desired, record) = record::named(|name| flags::value(&list, name), old, new);
     let edited = desired.into_iter().fold(text.to_owned(), |text, (name, value)| match value {
-        Some(value) => flags::set(&text, from, &[FlagValue { name, value }]),
+        Some(value) => flags::set(text, from, &FlagValue { name, value }),
         None => flags::remove(&text, from, &name),
     });
     (edited, record)
