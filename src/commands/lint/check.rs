@@ -135,7 +135,7 @@ pub(super) fn check_with(
     target: TargetCluster,
     lookups: &LookupFn<'_>,
 ) -> LintReport {
-    let Manifests { objects, problems, ignored, definitions, files, empty } = manifests;
+    let Manifests { objects, problems, ignored, definitions, replaced_images, files, empty } = manifests;
     let skipped = (definitions > 0).then(|| ("CustomResourceDefinition".to_owned(), definitions));
     let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
     let has_csi_proxy = objects.iter().any(|manifest| CSI_PROXY.iter().any(|name| manifest.object.contains(name)));
@@ -147,6 +147,7 @@ pub(super) fn check_with(
     let mut checker = Checker {
         context: LintContext::new(target, &state, lookups)
             .with(selected_keys, has_csi_proxy)
+            .with_replaced_images(replaced_images)
             .with_nodes(nodes, machines),
         report,
         findings: Vec::new(),
