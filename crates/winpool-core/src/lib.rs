@@ -17,6 +17,7 @@ pub mod node;
 mod objects;
 pub mod operation;
 pub mod ownership;
+mod placeholder;
 pub mod pool;
 mod problem;
 pub mod profile;

@@ -111,14 +111,14 @@ pub struct TargetCluster {
 }
 
 pub fn workload(workload: &Workload<'_>, context: &LintContext<'_>) -> Vec<Finding> {
-    let PodSpec { template, spec, mut findings, suggests_windows } = workload.pod_spec();
+    let PodSpec { template, spec, mut findings, placeholders, suggests_windows } = workload.pod_spec();
     if let Some(template) = &template {
         let placement = context.placement(template, suggests_windows);
         if placement.is_windows() {
             findings.extend(workload::api_version(workload.object(), context.target.minor));
             findings.extend(unknown_fields::check(workload.kind(), workload.object()));
         }
-        let invalid: Vec<_> = findings.iter().map(|finding| finding.path.clone()).collect();
+        let invalid: Vec<_> = findings.iter().map(|finding| finding.path.clone()).chain(placeholders).collect();
         let prefix = workload.spec_path();
         let mut of_rules = check(workload, template, &spec, &placement, context);
         of_rules.retain(|finding| !is_consequence(finding, &invalid, &prefix));

@@ -14,6 +14,7 @@ mod strict;
 mod valid_part;
 
 use std::{
+    collections::BTreeSet,
     fmt,
     fs::File,
     io,
@@ -31,6 +32,7 @@ use self::{
 };
 use crate::{
     Problem,
+    json_path::fields,
     text::{agree, counted},
 };
 
@@ -57,6 +59,8 @@ pub struct Manifests {
     pub ignored: Vec<Ignored>,
     /// The number of CustomResourceDefinitions, which are not decoded.
     pub definitions: usize,
+    /// The names of the images that a Kustomization replaces.
+    pub replaced_images: BTreeSet<String>,
     /// The files that were read, as typed.
     pub files: Vec<String>,
     /// The paths without a manifest: empty directories, and empty standard input.
@@ -285,6 +289,11 @@ impl Manifests {
     }
 
     fn add_object(&mut self, manifest: Manifest, source: PathSource) {
+        if is_kustomization(&manifest) {
+            let kustomization = manifest.object.value();
+            let names = fields(&kustomization, "images[].name").into_iter();
+            self.replaced_images.extend(names.filter_map(|(_, name)| Some(name.as_str()?.to_owned())));
+        }
         if !manifest.object.kind().is_empty() {
             self.objects.push(manifest);
         } else if source != PathSource::Argument {
@@ -321,6 +330,12 @@ impl Manifest {
         }
         Ok(first.map(|object| Self { object, location: Location { file, document: 0, item: None } }))
     }
+}
+
+/// Whether an object is for Kustomize, where its kind is optional.
+fn is_kustomization(manifest: &Manifest) -> bool {
+    let name = Path::new(manifest.location.file()).file_stem().unwrap_or_default();
+    name == "kustomization" || manifest.object.group() == "kustomize.config.k8s.io"
 }
 
 /// Why a file is read. Some files in a directory are for other programs.
@@ -456,6 +471,22 @@ mod tests {
         assert_eq!(in_directory.problems, []);
         let ignored: Vec<_> = in_directory.ignored.iter().map(ToString::to_string).collect();
         assert_eq!(ignored, ["kustomization.yaml:1 has no kind"]);
+    }
+
+    #[test]
+    fn images_that_a_kustomization_replaces_are_known() {
+        let images = "images: [{name: web, newTag: '7'}, {name: example.com/log}]\n";
+        let kustomization = format!("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n{images}");
+        let table = [
+            ("overlay/kustomization.yaml", images, 2),
+            ("overlay/web.yaml", kustomization.as_str(), 2),
+            ("overlay/web.yaml", "kind: Other\nimages: [{name: web}]\n", 0),
+        ];
+        for (file, text, expected) in table {
+            let mut manifests = Manifests::default();
+            manifests.add(file, text.to_owned(), PathSource::OfAnyProgram, &mut Budget::unbounded());
+            assert_eq!(manifests.replaced_images.len(), expected, "{file}");
+        }
     }
 
     #[test]

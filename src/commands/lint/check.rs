@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::node::v1::RuntimeClass;
+use serde_json::Value;
 use winpool_api::{
     facts::cluster_api::CORE_GROUP,
     names::{GROUP, annotation::LINT_IGNORE},
@@ -135,7 +136,7 @@ pub(super) fn check_with(
     target: TargetCluster,
     lookups: &LookupFn<'_>,
 ) -> LintReport {
-    let Manifests { objects, problems, ignored, definitions, files, empty } = manifests;
+    let Manifests { objects, problems, ignored, definitions, replaced_images, files, empty } = manifests;
     let skipped = (definitions > 0).then(|| ("CustomResourceDefinition".to_owned(), definitions));
     let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
     let has_csi_proxy = objects.iter().any(|manifest| CSI_PROXY.iter().any(|name| manifest.object.contains(name)));
@@ -145,7 +146,9 @@ pub(super) fn check_with(
     let unjudged_machines = machines.unjudged().to_vec();
     let report = LintReport { ignored, files, empty, skipped, unjudged_machines, ..LintReport::default() };
     let mut checker = Checker {
-        context: LintContext::new(target, &state, lookups).with(selected_keys, has_csi_proxy, nodes, machines),
+        context: LintContext::new(target, &state, lookups)
+            .with(selected_keys, has_csi_proxy, nodes, machines)
+            .with_replaced_images(replaced_images),
         report,
         findings: Vec::new(),
         suppressions: Suppressions::default(),
@@ -232,6 +235,16 @@ fn is_class(object: &Object) -> bool {
     group_kind(object) == ("node.k8s.io", "RuntimeClass")
 }
 
+/// A RuntimeClass as the API server serves it: v1 has the fields of v1beta1 (kubernetes/kubernetes,
+/// `staging/src/k8s.io/api/node/v1beta1/types.go`, 1.24).
+fn served_class(object: &Object) -> Value {
+    let mut class = object.value();
+    if object.api_version() == "node.k8s.io/v1beta1" {
+        class["apiVersion"] = "node.k8s.io/v1".into();
+    }
+    class
+}
+
 fn is_of_cluster_api(group: &str) -> bool {
     group == CORE_GROUP || group.strip_suffix(CORE_GROUP).is_some_and(|rest| rest.ends_with('.'))
 }
@@ -285,7 +298,7 @@ fn scheduling_state(
         problems.extend(found);
         Rendered::default()
     });
-    let written = objects.iter().map(|manifest| &manifest.object).filter(|object| is_class(object)).map(Object::value);
+    let written = objects.iter().map(|manifest| &manifest.object).filter(|object| is_class(object)).map(served_class);
     for class in rendered.runtime_classes.into_values().chain(written) {
         if let Ok(class) = serde_json::from_value::<RuntimeClass>(class) {
             snapshot.runtime_classes.insert(RuntimeClassView::from(class));

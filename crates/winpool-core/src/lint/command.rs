@@ -3,7 +3,7 @@
 use serde_json::Value;
 use winpool_api::facts::pod_fields::{NODE_PORTS, PROBE_PERIOD, UNIX_PROGRAM_DIRS, UNIX_PROGRAMS, UNIX_SHELLS};
 
-use super::{Code, Finding};
+use super::{Code, Finding, image_name, join};
 use crate::{foreign_text::escaped, json_path::fields as at, workload::is_host_process};
 
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
@@ -12,8 +12,14 @@ const HOOKS: [&str; 2] = ["lifecycle.preStop", "lifecycle.postStart"];
 const LOOPBACK: [&str; 2] = ["localhost:", "127.0.0.1:"];
 
 pub fn check(spec: &Value) -> Vec<Finding> {
-    let mut findings: Vec<_> = commands(spec).iter().filter_map(|(path, command)| program(path, command)).collect();
-    findings.extend(commands(spec).iter().filter_map(|(path, command)| cmd_lines(spec, path, command)));
+    let mut findings = Vec::new();
+    for (path, container) in at(spec, "containers[]") {
+        let has_unix_programs = has_unix_programs(container);
+        let programs = of_container(&path, container).into_iter().filter_map(|(path, command)| program(&path, command));
+        findings.extend(programs.filter(|found| !(found.code == Code::UnixCommand && has_unix_programs)));
+        let commands = of_container(&path, container).into_iter();
+        findings.extend(commands.filter_map(|(path, command)| cmd_lines(spec, &path, command)));
+    }
     for probe in PROBES {
         let probes = at(spec, &format!("containers[].{probe}"));
         findings.extend(probes.iter().flat_map(|(path, probe)| of_probe(path, probe)));
@@ -23,10 +29,22 @@ pub fn check(spec: &Value) -> Vec<Finding> {
     findings
 }
 
-/// Every command with its path.
+/// Every command of the containers with its path.
 pub fn commands(spec: &Value) -> Vec<(String, &Value)> {
-    let executed = PROBES.iter().chain(&HOOKS).map(|of| format!("containers[].{of}.exec.command"));
-    ["containers[].command".to_owned()].into_iter().chain(executed).flat_map(|field| at(spec, &field)).collect()
+    at(spec, "containers[]").into_iter().flat_map(|(path, container)| of_container(&path, container)).collect()
+}
+
+/// Every command of a container with its path.
+fn of_container<'v>(path: &str, container: &'v Value) -> Vec<(String, &'v Value)> {
+    let executed = PROBES.iter().chain(&HOOKS).map(|of| format!("{of}.exec.command"));
+    let found = ["command".to_owned()].into_iter().chain(executed).flat_map(|field| at(container, &field));
+    found.map(|(field, command)| (join(path, &field), command)).collect()
+}
+
+/// Whether the image of a container brings programs of Unix.
+fn has_unix_programs(container: &Value) -> bool {
+    let image = container["image"].as_str().and_then(|image| image.parse().ok());
+    image.is_some_and(|image| image_name::has_unix_programs(&image))
 }
 
 /// A program that Windows does not have, or a command line as the name of a program.
@@ -155,6 +173,29 @@ mod tests {
         }
         let divided = found(json!({"command": ["cmd"], "args": ["/c", "a\nb"]}));
         assert_eq!(divided, ["containers[0].args[1] cmd-lines"]);
+    }
+
+    #[test]
+    fn images_with_busybox_bring_programs_of_unix() {
+        let table = [
+            ("registry.k8s.io/e2e-test-images/busybox:1.36.1-1", 0),
+            ("registry.k8s.io/e2e-test-images/agnhost:2.53", 0),
+            ("e2eteam/dnsutils:1.1", 0),
+            ("example.com/busybox:1", 0),
+            ("mcr.microsoft.com/windows/nanoserver:ltsc2022", 1),
+            ("example.com/busybox/web:1", 1),
+        ];
+        for (image, expected) in table {
+            assert_eq!(
+                found(json!({"image": image, "command": ["/bin/sh", "-c", "sleep 1"]})).len(),
+                expected,
+                "{image}"
+            );
+        }
+        assert_eq!(
+            found(json!({"image": "busybox:1", "command": ["cmd /c dir"]})),
+            ["containers[0].command[0] command-line"]
+        );
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct LintContext<'a> {
     pub(super) state: SchedulingState,
     pub(super) has_pools: bool,
     pub(super) has_csi_proxy: bool,
+    /// The names of the images that a Kustomization replaces.
+    replaced_images: BTreeSet<String>,
     /// The keys by which the pools in the manifests select nodes.
     pub(super) selected_keys: BTreeSet<String>,
     pub(super) lookups: &'a LookupFn<'a>,
@@ -143,6 +145,7 @@ impl<'a> LintContext<'a> {
             state,
             has_pools,
             has_csi_proxy: false,
+            replaced_images: BTreeSet::new(),
             selected_keys: BTreeSet::new(),
             lookups,
             windows_workloads: HashMap::new(),
@@ -172,6 +175,19 @@ impl<'a> LintContext<'a> {
         machines: LintedMachines,
     ) -> Self {
         Self { selected_keys, has_csi_proxy, nodes, machines, ..self }
+    }
+
+    /// The context of manifests with a Kustomization that replaces images with these names.
+    #[must_use]
+    pub fn with_replaced_images(self, replaced_images: BTreeSet<String>) -> Self {
+        Self { replaced_images, ..self }
+    }
+
+    /// Whether a Kustomization in the manifests replaces an image, whatever its tag and digest.
+    pub(super) fn replaces(&self, image: &str) -> bool {
+        let tagged = image.split('@').next().unwrap_or_default();
+        let name = tagged.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(tagged, |(name, _)| name);
+        self.replaced_images.contains(name)
     }
 
     /// The names of the RuntimeClasses in the manifests, with those of their pools.

@@ -12,7 +12,7 @@ use winpool_api::facts::{
 use super::{
     Code, Finding, LintContext, class,
     context::PodPlacement,
-    image_name::{is_windows_image, suggests_linux},
+    image_name::{is_test_image, is_windows_image, suggests_linux},
 };
 use crate::{
     ForeignText,
@@ -20,12 +20,9 @@ use crate::{
         Compatibility, EvidenceSource, HostNode, ImageEvidence, ImagePlatforms, Incompatibility, Lookup, Reference, tag,
     },
     json_path::CONTAINERS,
+    placeholder,
     workload::{Container, System, Template, check::image_issue},
 };
-
-/// The directory of the test images of Kubernetes, which have entries for Windows whatever their names
-/// (kubernetes/kubernetes, `test/images/*/BASEIMAGE`, 2025).
-const E2E_IMAGES: &str = "e2e-test-images/";
 
 /// The image of a container, with a valid reference.
 struct Image<'t> {
@@ -45,7 +42,7 @@ pub fn check(
     let mut images = Vec::new();
     for (container, path) in template.containers.iter().zip(container_paths(spec)) {
         let path = format!("{path}.image");
-        if is_variable(container.image.raw()) {
+        if is_variable(container.image.raw()) || context.replaces(container.image.raw()) {
             continue;
         }
         match container.image.raw().parse::<Reference>() {
@@ -53,6 +50,7 @@ pub fn check(
                 let lookup = (context.lookups)(&reference);
                 images.push(Image { container, path, reference, lookup });
             }
+            Err(_) if placeholder::is_in(container.image.raw()) => {}
             Err(error) => findings.push(invalid(path, &container.image, &error.to_string())),
         }
     }
@@ -207,7 +205,7 @@ fn systems(images: &[Image<'_>], placement: &PodPlacement<'_>) -> Option<Finding
 fn system(image: &Image<'_>) -> Option<System> {
     match &image.lookup {
         Some(Lookup::Found(content)) => content_system(content),
-        _ if image.reference.repository().contains(E2E_IMAGES) => None,
+        _ if is_test_image(&image.reference) => None,
         _ if is_windows_image(&image.reference) => Some(System::Windows),
         _ if suggests_linux(&image.reference) => Some(System::Linux),
         _ => None,

@@ -34,6 +34,21 @@ const LINUX_NAMES: [&str; 16] = [
     "ubuntu",
 ];
 
+/// The repositories of the test images of Kubernetes, and their former organization on Docker Hub. They have entries for Windows
+/// whatever their names, and there the programs of BusyBox (kubernetes/kubernetes, `test/images/*/BASEIMAGE`, 2025, and
+/// `test/images/busybox/Dockerfile_windows`, 2021).
+const TEST_IMAGES: [&str; 2] = ["e2e-test-images/", "e2eteam/"];
+
+/// Whether an image is a test image of Kubernetes.
+pub fn is_test_image(image: &Reference) -> bool {
+    TEST_IMAGES.iter().any(|directory| image.repository().contains(directory))
+}
+
+/// Whether an image has the programs of BusyBox, on Windows too.
+pub fn has_unix_programs(image: &Reference) -> bool {
+    is_test_image(image) || image.repository().rsplit('/').next().is_some_and(|name| name.contains("busybox"))
+}
+
 /// Whether the name of an image has a Windows version or a Windows base image. The word Windows alone is not
 /// sufficient, because some images that manage Windows are for Linux.
 pub fn is_windows_image(image: &Reference) -> bool {

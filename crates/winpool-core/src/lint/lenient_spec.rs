@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::PodSpec;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
 use super::{Code, Finding};
-use crate::decoding_problem;
+use crate::{decoding_problem, placeholder};
 
 /// The maximum number of reported values of a spec.
 const MAX_FINDINGS: usize = 20;
@@ -20,28 +20,56 @@ pub struct LenientSpec<'a> {
     pub value: Cow<'a, Value>,
     /// The values of the wrong type, with paths in the spec.
     pub findings: Vec<Finding>,
+    /// The paths of placeholders in place of values of another type.
+    pub placeholders: Vec<String>,
 }
 
 impl<'a> LenientSpec<'a> {
     pub fn decode(spec: &'a Value) -> Self {
         let mut value = Cow::Borrowed(spec);
         let mut findings: Vec<Finding> = Vec::new();
+        let mut placeholders = Vec::new();
         while findings.len() < MAX_FINDINGS {
             let error = match serde_path_to_error::deserialize::<_, PodSpec>(value.as_ref()) {
-                Ok(decoded) => return Self { decoded: Some(decoded), value, findings },
+                Ok(decoded) => return Self { decoded: Some(decoded), value, findings, placeholders },
                 Err(error) => error,
             };
+            if remove_null(value.to_mut(), error.path()) {
+                continue;
+            }
             let problem = decoding_problem("", &error);
+            let wrong = at(value.to_mut(), &error.path().iter().collect::<Vec<_>>());
+            if wrong.as_deref().is_some_and(is_placeholder) {
+                wrong.map(Value::take);
+                placeholders.push(problem.path);
+                continue;
+            }
             // After a required value was set to null, it is reported again.
-            if findings.iter().all(|finding| finding.path != problem.path) {
+            let is_known =
+                findings.iter().map(|finding| &finding.path).chain(&placeholders).any(|path| *path == problem.path);
+            if !is_known {
                 findings.push(Finding::new(Code::PodInvalid, problem.path, problem.wrong).with_remedy(problem.remedy));
             }
             if !set_null(value.to_mut(), error.path()) {
                 break;
             }
         }
-        Self { decoded: None, value, findings }
+        Self { decoded: None, value, findings, placeholders }
     }
+}
+
+/// Whether another program replaces a value; YAML reads `{name}` as an object.
+fn is_placeholder(value: &Value) -> bool {
+    let is_braced = |fields: &Map<String, Value>| fields.len() == 1 && fields.values().all(Value::is_null);
+    value.as_str().is_some_and(placeholder::is_in) || value.as_object().is_some_and(is_braced)
+}
+
+/// Removes a null from the object that contains it, as the API server reads it; false if there is none at the path.
+fn remove_null(value: &mut Value, path: &Path) -> bool {
+    let segments: Vec<_> = path.iter().collect();
+    let Some((Segment::Map { key }, parents)) = segments.split_last() else { return false };
+    let fields = at(value, parents).and_then(Value::as_object_mut);
+    fields.is_some_and(|fields| fields.get(key).is_some_and(Value::is_null) && fields.remove(key).is_some())
 }
 
 /// Sets the value at a path to null, or the innermost value around it that is not null; false if there is none.
@@ -73,7 +101,7 @@ mod tests {
             {"name": "b", "args": ["x", 7], "tty": "yes"},
         ]);
         let spec = json!({"containers": containers, "nodeSelector": {"kubernetes.io/os": "windows"}, "hostPID": 1});
-        let LenientSpec { decoded, value, findings } = LenientSpec::decode(&spec);
+        let LenientSpec { decoded, value, findings, .. } = LenientSpec::decode(&spec);
         let paths = findings.iter().map(|finding| finding.path.as_str());
         let expected = [
             "containers[0].name",
@@ -88,6 +116,23 @@ mod tests {
         assert_eq!(decoded.containers[0].image.as_deref(), Some("a:1"));
         assert_eq!(decoded.containers[0].env.as_ref().unwrap()[1].value.as_deref(), Some("b"));
         assert_eq!(value["containers"][0]["name"], Value::Null);
+    }
+
+    #[test]
+    fn placeholders_and_nulls_are_not_reported() {
+        let spec = json!({
+            "nodeSelector": {"a": null, "kubernetes.io/os": "windows"},
+            "hostNetwork": "${HOST_NETWORK}",
+            "containers": [{"ports": [{"containerPort": "<port>"}], "resources": {"limits": {"cpu": null}}}],
+            "volumes": [{"azureDisk": {"diskName": {"disk-id": null}}}],
+            "terminationGracePeriodSeconds": "30",
+        });
+        let LenientSpec { decoded, findings, mut placeholders, .. } = LenientSpec::decode(&spec);
+        placeholders.sort();
+        let expected = ["containers[0].ports[0].containerPort", "hostNetwork", "volumes[0].azureDisk.diskName"];
+        assert_eq!(placeholders, expected);
+        assert_eq!(findings.iter().map(|finding| &finding.path).collect::<Vec<_>>(), ["terminationGracePeriodSeconds"]);
+        assert_eq!(decoded.unwrap().node_selector.unwrap().len(), 1);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::Value;
 use winpool_api::facts::pod_fields::{MAX_CREDENTIAL_SPEC, USER_NAME};
 
 use super::{Code, Finding};
-use crate::{json_path::fields as at, kubernetes::syntax};
+use crate::{json_path::fields as at, kubernetes::syntax, placeholder};
 
 /// The fields of a pod spec with options for Windows.
 pub const OPTIONS: [&str; 2] = ["securityContext.windowsOptions", "containers[].securityContext.windowsOptions"];
@@ -13,7 +13,8 @@ pub const OPTIONS: [&str; 2] = ["securityContext.windowsOptions", "containers[].
 pub fn check(spec: &Value) -> Vec<Finding> {
     let of_options = |(path, options): (String, &Value)| {
         let finding = |name: &str, problem: fn(&str) -> Option<(String, Option<String>)>| {
-            let (problem, remedy) = problem(options[name].as_str()?)?;
+            let value = options[name].as_str().filter(|value| !placeholder::is_marked(value))?;
+            let (problem, remedy) = problem(value)?;
             let finding = Finding::new(Code::WindowsOptionsInvalid, format!("{path}.{name}"), problem);
             Some(match remedy {
                 Some(remedy) => finding.with_remedy(remedy),
@@ -150,6 +151,8 @@ mod tests {
             "initContainers[0].securityContext.windowsOptions.runAsUserName",
         ];
         assert_eq!(paths, expected);
+        let replaced = json!({"securityContext": {"windowsOptions": {"gmsaCredentialSpecName": "${SPEC}"}}});
+        assert_eq!(check(&replaced), []);
         assert_eq!(spec_problem(&"x".repeat(MAX_CREDENTIAL_SPEC)), None);
         assert!(spec_problem(&"x".repeat(MAX_CREDENTIAL_SPEC + 1)).is_some());
     }

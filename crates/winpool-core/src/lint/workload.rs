@@ -15,6 +15,7 @@ use super::{Code, Finding, hints::suggests_windows, join, lenient_spec::LenientS
 use crate::{
     json_path::fields,
     kubernetes::quantity::Quantity,
+    placeholder,
     workload::{System, Template},
 };
 
@@ -97,14 +98,14 @@ impl<'a> Workload<'a> {
     }
 
     /// Whether it is a part of an object that another program completes, such as a patch of Kustomize: it has only init containers, or
-    /// no container has an image.
+    /// a container without an image.
     pub fn is_patch(&self) -> bool {
         let containers = fields(self.spec(), "containers[]");
         match self.kind {
             "Pod" if containers.is_empty() => false,
             kind => {
                 let is_completed = kind != "Pod" && self.spec()["containers"].is_null();
-                is_completed || containers.iter().all(|(_, container)| container.get("image").is_none())
+                is_completed || containers.iter().any(|(_, container)| container.get("image").is_none())
             }
         }
     }
@@ -177,9 +178,15 @@ impl<'a> Workload<'a> {
         if spec.is_null() {
             let finding = Finding::new(Code::PodInvalid, path, format!("the {} has no pod spec", self.kind));
             let findings = if self.is_patch() { Vec::new() } else { vec![finding] };
-            return PodSpec { template: None, spec: Cow::Borrowed(spec), findings, suggests_windows: false };
+            return PodSpec {
+                template: None,
+                spec: Cow::Borrowed(spec),
+                findings,
+                placeholders: Vec::new(),
+                suggests_windows: false,
+            };
         }
-        let LenientSpec { decoded, value: spec, mut findings } = LenientSpec::decode(spec);
+        let LenientSpec { decoded, value: spec, mut findings, placeholders } = LenientSpec::decode(spec);
         if let Some(decoded) = decoded.as_ref().filter(|_| findings.is_empty())
             && decoded.containers.is_empty()
             && !self.is_patch()
@@ -201,7 +208,8 @@ impl<'a> Workload<'a> {
         let suggests_windows =
             template.as_ref().is_some_and(|template| suggests_windows(template, &spec, &annotations));
         let findings = findings.into_iter().map(|finding| finding.below(&path)).collect();
-        PodSpec { template, spec, findings, suggests_windows }
+        let placeholders = placeholders.iter().map(|placeholder| join(&path, placeholder)).collect();
+        PodSpec { template, spec, findings, placeholders, suggests_windows }
     }
 
     /// The annotation for Hyper-V isolation of Kubernetes up to 1.20.
@@ -221,6 +229,8 @@ pub(super) struct PodSpec<'a> {
     pub template: Option<Template>,
     pub spec: Cow<'a, Value>,
     pub findings: Vec<Finding>,
+    /// The paths of the values that another program replaces.
+    pub placeholders: Vec<String>,
     /// Whether there are hints that the pod is for Windows, apart from its operating system and placement.
     pub suggests_windows: bool,
 }
@@ -232,6 +242,7 @@ fn quantities(spec: &Value) -> Vec<Finding> {
         amounts.filter_map(move |(name, amount)| Some((format!("{path}[{name}]"), amount.as_str()?)))
     });
     amounts
+        .filter(|(_, amount)| !placeholder::is_in(amount))
         .filter_map(|(path, amount)| Some(invalid_quantity(path, amount, amount.parse::<Quantity>().err()?)))
         .collect()
 }
@@ -329,6 +340,8 @@ mod tests {
             (template(json!({"nodeSelector": {}})), true),
             (template(json!({"containers": [{"name": "a", "env": []}]})), true),
             (template(json!({"containers": [{"name": "a", "image": ""}]})), false),
+            (template(json!({"containers": [{"name": "a", "image": "a:1"}, {"name": "b"}]})), true),
+            (template(json!({"containers": [{"name": "a", "image": "a:1"}]})), false),
             (template(json!({"initContainers": [{"name": "a", "image": "a:1"}]})), true),
             (template(json!({"initContainers": [{"name": "a", "image": "a:1"}], "containers": []})), false),
             (json!({"kind": "Pod"}), false),
@@ -352,6 +365,7 @@ mod tests {
             (json!("512MiB"), Some("write 512Mi")),
             (json!("1 Gi"), Some("write a number with k, M, G, T, or Ki, Mi, Gi, Ti, such as 1Gi")),
             (json!("1Gi"), None),
+            (json!("${MEMORY}"), None),
             (json!(1_073_741_824), None),
             (json!(0.5), None),
         ];

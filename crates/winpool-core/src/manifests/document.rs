@@ -2,6 +2,8 @@
 
 use derive_more::Display;
 
+use crate::placeholder;
+
 /// A document or file that is for another program.
 #[derive(Clone, Debug, PartialEq, Eq, Display)]
 #[display("{place} {reason}")]
@@ -26,8 +28,10 @@ impl Ignored {
     pub(super) fn of_unreadable(file: &str, line: usize, text: &str) -> Option<Self> {
         let begins = |field: &str| text.lines().any(|line| line.trim_start_matches(['"', ' ', '{']).starts_with(field));
         let is_manifest = begins("apiVersion") && begins("kind");
-        let reason = match (text.contains("{{"), is_manifest) {
-            // The syntax of templates, such as those of Helm.
+        let at_fault = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
+        // The syntax of templates, such as those of Helm.
+        let is_template = text.contains("{{") || placeholder::is_marked(at_fault) || placeholder::is_word(at_fault);
+        let reason = match (is_template, is_manifest) {
             (true, _) => "is a template",
             (false, false) => "has another format",
             (false, true) => return None,
@@ -43,15 +47,17 @@ mod tests {
     #[test]
     fn an_unreadable_document_is_ignored_unless_it_looks_like_a_manifest() {
         let table = [
-            ("kind: Pod\nname: {{ .Values.name }}\n", Some("a.yaml:7 is a template")),
-            ("apiVersion: v1\nkind: Pod\nspec: {{ .x }}\n", Some("a.yaml:7 is a template")),
+            ("kind: Pod\nname: {{ .Values.name }}\n", Some("a.yaml:3 is a template")),
+            ("apiVersion: v1\nkind: Pod\nspec: {{ .x }}\n", Some("a.yaml:3 is a template")),
+            ("apiVersion: v1\nkind: Pod\nname: {app}-web\n", Some("a.yaml:3 is a template")),
+            ("apiVersion: v1\nkind: Pod\nLABELS_OF_POD\n", Some("a.yaml:3 is a template")),
             ("apiVersion: v1\nkind: Pod\nspec: [\n", None),
             ("{\"apiVersion\": \"v1\",\n \"kind\": \"Pod\",\n", None),
-            ("{\n  // a comment\n  \"compilerOptions\": {}\n}\n", Some("a.yaml:7 has another format")),
-            ("version: 2\nkind: [\n", Some("a.yaml:7 has another format")),
+            ("{\n  // a comment\n  \"compilerOptions\": {}\n}\n", Some("a.yaml:3 has another format")),
+            ("version: 2\nkind: [\n", Some("a.yaml:3 has another format")),
         ];
         for (text, expected) in table {
-            let found = Ignored::of_unreadable("a.yaml", 7, text).map(|ignored| ignored.to_string());
+            let found = Ignored::of_unreadable("a.yaml", 3, text).map(|ignored| ignored.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
         }
     }
