@@ -49,7 +49,7 @@ pub struct Template {
     pub containers: Vec<Container>,
     /// The memory of `spec.overhead`, in bytes.
     pub overhead: i64,
-    /// Whether the pod or a container has `securityContext.windowsOptions`.
+    /// Whether the pod or a container has `securityContext.windowsOptions` that say more than that it is no HostProcess container.
     pub windows_options: bool,
     /// The names in `spec.imagePullSecrets`. For a pod, admission has added those of its ServiceAccount.
     pub pull_secrets: Vec<String>,
@@ -100,7 +100,11 @@ impl From<&core::PodSpec> for Template {
         let of_pod = options.and_then(|options| options.host_process).unwrap_or_default();
         let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
         let in_container = |container: &core::Container| {
-            container.security_context.as_ref().is_some_and(|context| context.windows_options.is_some())
+            container
+                .security_context
+                .as_ref()
+                .and_then(|context| context.windows_options.as_ref())
+                .is_some_and(is_for_windows)
         };
         let mut template = Self {
             os: spec.os.as_ref().and_then(|os| System::named(&os.name)),
@@ -120,7 +124,7 @@ impl From<&core::PodSpec> for Template {
                 .map(|(container, init)| Container { init, ..Container::read(container, of_pod) })
                 .collect(),
             overhead: memory(spec.overhead.as_ref()).unwrap_or_default(),
-            windows_options: options.is_some() || containers().any(in_container),
+            windows_options: options.is_some_and(is_for_windows) || containers().any(in_container),
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
             ineffective_fields: Vec::new(),
             features: features::of(spec, of_pod),
@@ -330,6 +334,11 @@ impl Requirement {
             _ => false,
         }
     }
+}
+
+/// Whether options are for Windows: `hostProcess: false` alone is the default, which policies require of pods for Linux too.
+fn is_for_windows(options: &core::WindowsSecurityContextOptions) -> bool {
+    *options != core::WindowsSecurityContextOptions { host_process: Some(false), ..Default::default() }
 }
 
 impl Container {

@@ -25,6 +25,11 @@ fn the_operating_system_is_determined_by_the_most_specific_field() {
         (affinity("NotIn", json!(["windows"])), None),
         (json!({"securityContext": {"windowsOptions": {"hostProcess": true}}}), windows),
         (json!({"containers": [{"name": "a", "securityContext": {"windowsOptions": {}}}]}), windows),
+        (json!({"securityContext": {"windowsOptions": {"hostProcess": false}}}), None),
+        (
+            json!({"securityContext": {"windowsOptions": {"hostProcess": false, "runAsUserName": "ContainerUser"}}}),
+            windows,
+        ),
         (json!({"runtimeClassName": "windows-ltsc2022"}), windows),
         (json!({"runtimeClassName": "gvisor"}), None),
         (json!({}), None),
