@@ -27,7 +27,7 @@ const LAYERS: &[&[&str]] = &[
     &["api::named"],
     &["api::facts"],
     &["api"],
-    &["core::foreign_text", "core::kind", "core::objects", "core::problem", "core::text"],
+    &["core::foreign_text", "core::kind", "core::objects", "core::placeholder", "core::problem", "core::text"],
     &["core::decode", "core::json_path", "core::kubernetes", "core::tables"],
     &["core::profile", "core::record", "core::release_labels", "core::revert"],
     &["core::node"],

@@ -230,8 +230,9 @@ mod tests {
         ];
         for (key, plugins) in table {
             let rows = SETTINGS.iter().filter(|row| row.key.join(".") == key);
-            let found: Vec<_> = rows.flat_map(|row| row.tables).filter_map(|table| table.get(1)).copied().collect();
-            let found: Vec<_> = found.into_iter().filter(|plugin| plugin.contains("cri")).collect();
+            let tables = rows.flat_map(|row| row.tables);
+            let of_cri = |table: &&Key| table.get(1).copied().filter(|name| table.len() == 2 && name.contains("cri"));
+            let found: Vec<_> = tables.filter_map(|table| of_cri(&table)).collect();
             assert_eq!(found, plugins, "{key}");
         }
     }

