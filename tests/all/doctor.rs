@@ -207,6 +207,12 @@ fn what_an_answer_does_not_prove_is_not_determinable() {
         ),
         ("service-stopped", json!({"services": []}), "win-0 has not read its services"),
         ("kubelet-port", json!({"ports": null}), "win-0 has not read its ports"),
+        (
+            "kubelet-port",
+            json!({"ports": [], "services": [{"name": "other", "state": "Running"}]}),
+            "the kubelet of win-0 does not run",
+        ),
+        ("kubelet-port", json!({"ports": vec![1; 128]}), "win-0 has more ports than an answer lists"),
     ];
     for (id, answer, expected) in table {
         let because = because(&diagnosis(&Fleet { answer, ..Fleet::default() }.evidence()), id);
@@ -239,6 +245,17 @@ fn the_port_of_a_kubelet_is_the_one_that_its_node_reports() {
 }
 
 #[test]
+fn a_line_shows_a_symptom_with_all_parts_of_its_text() {
+    for line in [
+        r#"E1126 1 run.go:74] "command failed" err="node \"win-0\" does not have any PodCIDR allocated""#,
+        r#"W1126 1 server.go:601] Failed to retrieve node info: nodes "win-0" is forbidden: User "system:kube-proxy" cannot get"#,
+    ] {
+        let fleet = Fleet { logs: vec![("kube-proxy", line.to_owned())], ..Fleet::default() };
+        assert_eq!(found(&diagnosis(&fleet.evidence())), Vec::<&str>::new(), "{line}");
+    }
+}
+
+#[test]
 fn the_registry_shows_a_symptom_only_with_the_platforms_of_the_image() {
     let windows = |version: &str| json!({"read": [{"os": "windows", "architecture": "amd64", "osVersion": version}]});
     let linux = json!({"read": [{"os": "linux", "architecture": "amd64"}]});
@@ -255,9 +272,19 @@ fn the_registry_shows_a_symptom_only_with_the_platforms_of_the_image() {
             Ok(None),
         ),
         (windows("10.0.17763.1"), json!({"runtimeClassName": "web"}), not_shown(hyper_v)),
-        (linux, json!({"runtimeClassName": "web"}), Ok(Some(format!("{image} is for linux/amd64 only")))),
+        (linux.clone(), json!({"runtimeClassName": "web"}), Ok(Some(format!("{image} is for linux/amd64 only")))),
         (json!({"unread": "registry.example: timeout"}), json!({}), not_shown("registry.example: timeout")),
     ];
+    let running = json!({"running": {"startedAt": "2026-11-26T02:00:00Z"}});
+    let mut runs = Fleet {
+        pod_status: json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}),
+        ..Fleet::default()
+    };
+    runs.pod_status["containerStatuses"] =
+        json!([{"name": "app", "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": running}]);
+    let mut case = runs.evidence();
+    case["images"]["read"]["items"] = json!([{ "image": image, "content": linux }]);
+    assert!(diagnosis(&case).excluded.contains(&"image-platform"), "a container that runs has a variant");
     for (content, spec, expected) in table {
         let mut fleet = Fleet::default();
         fleet.pending("ErrImagePull", "");

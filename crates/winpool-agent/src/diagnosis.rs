@@ -14,7 +14,7 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use winpool_api::{
-    AdapterState, ContainerLog, HnsNetwork, LogEnd, NodeDiagnosis, RouteState, ServiceRun, ServiceRunState,
+    AdapterState, ContainerLog, HnsNetwork, LogEnd, MAX_PORTS, NodeDiagnosis, RouteState, ServiceRun, ServiceRunState,
     bounds::shortened,
 };
 use winpool_core::{
@@ -66,7 +66,7 @@ pub fn read(host: &dyn Host, requested_at: Time, kubelet: Option<&Value>) -> Nod
         }),
         load_balancers: network.load_balancers(),
         routes: network.list("route", 16, route_of),
-        ports: network.list("port", usize::MAX, |port| port.parse().ok()).map(|ports| sorted(ports, 128)),
+        ports: network.list("port", usize::MAX, |port| port.parse().ok()).map(|ports| sorted(ports, MAX_PORTS)),
         adapters: network.list("adapter", 16, adapter_of),
         services: services(host),
         largest_log: network.values("containerlog").next().and_then(|log| container_log(log, kubelet)),

@@ -35,7 +35,7 @@ pub use node_config::{
     WindowsNodeConfigStatus,
 };
 pub use node_diagnosis::{
-    AdapterState, ContainerLog, DiagnosisRequest, HnsNetwork, LogEnd, NodeDiagnosis, RouteState, ServiceRun,
+    AdapterState, ContainerLog, DiagnosisRequest, HnsNetwork, LogEnd, MAX_PORTS, NodeDiagnosis, RouteState, ServiceRun,
     ServiceRunState,
 };
 pub use node_facts::{DirectoryFacts, NodeFacts, ServiceFacts, ServiceStart};

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::named::named_enum;
 
+/// The maximum number of ports in an answer.
+pub const MAX_PORTS: usize = 128;
 /// How long before and after its time a request is answered, and how long its answer stays.
 const VALID: SignedDuration = SignedDuration::from_mins(15);
 
@@ -71,7 +73,7 @@ pub struct NodeDiagnosis {
     pub routes: Option<Vec<RouteState>>,
     /// The TCP ports that programs listen on.
     #[serde(default)]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = MAX_PORTS))]
     pub ports: Option<Vec<u32>>,
     /// The connected adapters of the network, with the size of their packets.
     #[serde(default)]

@@ -19,6 +19,7 @@ pub use defaults::MemoryDefaults;
 pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issues as field_issues, windows_option};
 pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, WorkloadIndex, Workloads};
 pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
+pub(crate) use pod::runtime_report;
 pub use pod::{Controller, Pod, PodController, Shared};
 pub use scheduling_state::SchedulingState;
 pub use service::{Service, service_features};

@@ -339,11 +339,9 @@ fn of_pods() -> Vec<Case> {
         evidence["endpointSlices"]["read"]["items"].as_array_mut().unwrap().push(again);
     });
     // nginx/nginx-gateway-fabric#3661, before the kubelet has tried
-    let platform = changed(|evidence| {
-        evidence["pods"]["read"]["items"][3]["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
-        let linux = json!([{"os": "linux", "architecture": "amd64"}, {"os": "linux", "architecture": "arm64"}]);
-        evidence["images"]["read"]["items"][0]["content"] = json!({ "read": linux });
-    });
+    let mut platform = fleet(|fleet| fleet.pending("ContainerCreating", ""));
+    let linux = json!([{"os": "linux", "architecture": "amd64"}, {"os": "linux", "architecture": "arm64"}]);
+    platform["images"]["read"]["items"][0]["content"] = json!({ "read": linux });
     let dns = fleet(|fleet| fleet.pod_spec["dnsPolicy"] = json!("ClusterFirstWithHostNet"));
     vec![
         (&["container-creating"], waiting),

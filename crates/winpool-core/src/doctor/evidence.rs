@@ -33,10 +33,10 @@ pub enum DiagnosisSubject {
 impl EvidencePart {
     /// Its name in messages: that of the resource, as in a role, if it has objects.
     pub const fn resource(self) -> &'static str {
-        match self {
-            Self::NodeLogs => "logs of nodes",
-            Self::Images => "platforms of images",
-            _ => self.kinds()[0].plural,
+        match (self, self.kinds()) {
+            (_, [kind, ..]) => kind.plural,
+            (Self::Images, []) => "platforms of images",
+            (_, []) => "logs of nodes",
         }
     }
 }

@@ -181,6 +181,8 @@ fn kept(value: Value, paths: &[&str]) -> Option<Value> {
                 let below: Vec<&str> = paths.iter().filter_map(|path| rest(path, &key)).collect();
                 let value = match &below[..] {
                     [] => None,
+                    // The name of an image is no credential, also if it has the form of one.
+                    below if below.contains(&"") && key == "image" => Some(value),
                     below if below.contains(&"") => Some(masked_value(value)),
                     below => kept(value, below),
                 };
@@ -271,7 +273,7 @@ mod tests {
             "spec": {
                 "nodeName": "win-1",
                 "containers": [{
-                    "name": "app", "image": "app:1", "args": ["planted"], "command": ["planted"],
+                    "name": "app", "image": "app-token:1.2", "args": ["planted"], "command": ["planted"],
                     "env": [{"name": "A", "value": "planted"}],
                     "livenessProbe": {"exec": {"command": ["planted"]}},
                 }],
@@ -287,7 +289,7 @@ mod tests {
             "metadata": {"name": "web"},
             "spec": {
                 "nodeName": "win-1",
-                "containers": [{"name": "app", "image": "app:1", "livenessProbe": {"exec": {}}}],
+                "containers": [{"name": "app", "image": "app-token:1.2", "livenessProbe": {"exec": {}}}],
                 "volumes": [{"name": "v", "csi": {"driver": "d"}}],
             },
             "status": {"containerStatuses": [{

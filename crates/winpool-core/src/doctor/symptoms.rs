@@ -34,7 +34,8 @@ pub(super) enum Detection {
     Condition { of: &'static str, statuses: &'static [&'static str], texts: &'static [&'static str] },
     /// More than one field of these parts.
     Check { parts: &'static [EvidencePart], check: fn(&Case<'_>) -> Checked },
-    /// A line of a log of one of these services, or the node itself, with this command. Logs never exclude it: see [`LogContent`].
+    /// A line of a log of one of these services, or the node itself, with this command. In a text, `…` is any part of the line. Logs never
+    /// exclude it: see [`LogContent`].
     ///
     /// [`LogContent`]: super::LogContent
     Log { services: &'static [&'static str], texts: &'static [&'static str], command: &'static str },
@@ -530,11 +531,7 @@ pub static SYMPTOMS: &[Symptom] = {
             title: "Network adapters and HNS endpoints of containers are deleted",
             detection: log(
                 &["kube-proxy"],
-                &[
-                    "failed to retrieve node info: nodes \"",
-                    "failed to retrieve node info\" err=\"nodes \\\"",
-                    "command failed\" err=\"node \\\"",
-                ],
+                &["failed to retrieve node info…not found", "command failed…err=\"node…not found"],
                 "C:\\k\\kube-proxy.exe --hostname-override=$(hostname)",
             ),
             cause: "kube-proxy runs without --hostname-override or with another name than that of its node, and finds no such node",
@@ -573,8 +570,8 @@ pub static SYMPTOMS: &[Symptom] = {
             id: "kubelet-port",
             title: "kubectl logs, exec and port-forward do not reach the pods of a node",
             detection: agent(checks::kubelet_port, "Get-NetTCPConnection -State Listen -LocalPort 10250"),
-            cause: "the kubelet runs, and its server does not: it has not started yet, or another program had taken its port",
-            remedy: "look at the end of the log of the kubelet. If it names the port, end the other program and restart the kubelet",
+            cause: "the kubelet runs, and its server does not: it has not started yet, or `enableServer` is false in its configuration",
+            remedy: "look at the configuration of the kubelet, and at the end of its log",
             source: "https://kubernetes.io/docs/reference/networking/ports-and-protocols/",
         },
         Symptom {

@@ -147,7 +147,8 @@ fn runtime_reports(status: &core::PodStatus, template: &Template) -> Vec<Option<
     template.containers.iter().map(|container| runtime_report(by_name.get(container.name.as_str())?)).collect()
 }
 
-fn runtime_report(status: &core::ContainerStatus) -> Option<RuntimeReport> {
+/// What the container runtime reported about the image of a container.
+pub(crate) fn runtime_report(status: &core::ContainerStatus) -> Option<RuntimeReport> {
     let states = [status.state.as_ref(), status.last_state.as_ref()];
     let mut messages = states.into_iter().flatten().flat_map(|state| {
         let waiting = state.waiting.as_ref().and_then(|waiting| waiting.message.as_deref());

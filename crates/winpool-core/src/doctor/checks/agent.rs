@@ -7,7 +7,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use winpool_api::{NodeDiagnosis, ServiceRun, ServiceRunState};
+use winpool_api::{MAX_PORTS, NodeDiagnosis, ServiceRun, ServiceRunState};
 
 use crate::{
     doctor::case::{Case, Checked, Observation, Undetermined, containers, name, node_of, phase, uses_host_network},
@@ -160,7 +160,9 @@ fn is_private(network: &str) -> bool {
 }
 
 /// The port of a kubelet, unless its node reports another one.
-const KUBELET_PORT: i32 = 10250;
+const KUBELET_PORT: u32 = 10250;
+/// The services that run a kubelet: its own, and that of RKE2.
+const KUBELET_SERVICES: [&str; 2] = ["kubelet", "rke2"];
 
 /// A kubelet that runs, and does not listen on its port.
 pub fn kubelet_port(case: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Result<Vec<Observation>, String> {
@@ -170,11 +172,21 @@ pub fn kubelet_port(case: &Case<'_>, node: &str, answer: &NodeDiagnosis) -> Resu
         let endpoints = one.status.as_ref()?.daemon_endpoints.as_ref()?;
         Some(endpoints.kubelet_endpoint.as_ref()?.port).filter(|port| *port > 0)
     });
-    let port = reported.unwrap_or(KUBELET_PORT);
-    let runs = answer.services.iter().any(|one| one.name == "kubelet" && one.state == ServiceRunState::Running);
-    let listens = ports.iter().any(|one| i64::from(*one) == i64::from(port));
-    let text = || format!("no program listens on port {port}, and the kubelet runs");
-    Ok((runs && !listens).then(|| Observation::of_node(node, "TCP ports", text())).into_iter().collect())
+    let port = reported.and_then(|port| u32::try_from(port).ok()).unwrap_or(KUBELET_PORT);
+    if ports.contains(&port) {
+        return Ok(Vec::new());
+    }
+    let is_of_kubelet = |one: &&ServiceRun| KUBELET_SERVICES.contains(&one.name.as_str());
+    let runs = answer.services.iter().find(is_of_kubelet).is_some_and(|one| one.state == ServiceRunState::Running);
+    let is_cut = ports.len() >= MAX_PORTS && ports.last().is_some_and(|last| *last < port);
+    match (runs, is_cut) {
+        (false, _) => Err(format!("the kubelet of {node} does not run")),
+        (true, true) => Err(format!("{node} has more ports than an answer lists")),
+        (true, false) => {
+            let text = format!("no program listens on port {port}, and the kubelet runs");
+            Ok(vec![Observation::of_node(node, "TCP ports", text)])
+        }
+    }
 }
 
 /// How many times its maximum a log is that is not rotated. The kubelet checks it every 10 seconds.

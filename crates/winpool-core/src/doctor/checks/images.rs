@@ -7,22 +7,23 @@ use winpool_api::facts::version_compatibility::{Isolation, UtilityVm};
 
 use crate::{
     doctor::{
-        case::{Case, Checked, Observation, PodState, Undetermined, is_host_process, node_of},
+        case::{Case, Checked, Observation, PodState, Undetermined, containers, is_host_process, node_of},
         evidence::{Evidence, ImageContent, RegistryImage, Unavailable},
         masking::masked,
     },
-    image::{Compatibility, EvidenceSource, HostNode, ImageEvidence, Lookup, Reference},
+    image::{Compatibility, EvidenceSource, HostNode, ImageEvidence, Lookup, Reference, RuntimeReport},
     node::WindowsNode,
     text::some_of,
+    workload::runtime_report,
 };
 
-/// The images of the pods that are not ready: those whose platforms show a symptom.
+/// The images that did not run in the pods that are not ready: those whose platforms show a symptom.
 ///
 /// # Errors
 /// The pods were not read.
 pub fn waiting_images(evidence: &Evidence) -> Result<BTreeSet<String>, Unavailable> {
     let pods = Case::new(evidence).pods_in(PodState::NotReady)?;
-    Ok(pods.into_iter().flat_map(images).map(|(_, image)| image.to_owned()).collect())
+    Ok(pods.into_iter().flat_map(unstarted).map(|(_, image)| image.to_owned()).collect())
 }
 
 /// What the lookup of an image has shown.
@@ -34,11 +35,14 @@ pub fn registry_image(image: String, lookup: &Lookup) -> RegistryImage {
     RegistryImage { image, content }
 }
 
-/// The containers of a pod with their images.
-fn images(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
+/// The containers of a pod that never ran, with their images.
+fn unstarted(pod: &Pod) -> impl Iterator<Item = (&str, &str)> {
+    let started = containers(pod).filter(|one| runtime_report(one) == Some(RuntimeReport::Started));
+    let started: BTreeSet<_> = started.map(|one| one.name.as_str()).collect();
     let lists =
         pod.spec.iter().flat_map(|spec| [spec.init_containers.as_deref().unwrap_or_default(), &spec.containers]);
-    lists.flatten().filter_map(|one| Some((one.name.as_str(), one.image.as_deref()?)))
+    let unstarted = lists.flatten().filter(move |one| !started.contains(one.name.as_str()));
+    unstarted.filter_map(|one| Some((one.name.as_str(), one.image.as_deref()?)))
 }
 
 /// Images without a variant that runs on the node of their pod.
@@ -48,7 +52,7 @@ pub fn image_platforms(case: &Case<'_>) -> Checked {
     let hosts: BTreeMap<String, HostNode> = case.evidence.nodes()?.iter().filter_map(host).collect();
     let (mut observed, mut unknown) = (Vec::new(), BTreeSet::new());
     for pod in case.pods_in(PodState::NotReady)? {
-        for (container, image) in images(pod) {
+        for (container, image) in unstarted(pod) {
             match incompatibility(pod, image, hosts.get(node_of(pod)), looked_up.get(image).copied()) {
                 Ok(None) => {}
                 Ok(Some(text)) => {
@@ -81,13 +85,13 @@ fn incompatibility(
     host: Option<&HostNode>,
     content: Option<&ImageContent>,
 ) -> Result<Option<String>, String> {
+    let reference: Reference = image.parse().map_err(|_| "this is no image reference".to_owned())?;
     let host = host.ok_or("the node does not report its Windows version")?;
     let lookup = match content {
         Some(ImageContent::Read(platforms)) => Lookup::Found(platforms.clone()),
         Some(ImageContent::Unread(why)) => return Err(why.clone()),
         None => return Err("it is not read".to_owned()),
     };
-    let reference: Reference = image.parse().map_err(|_| "this is no image reference".to_owned())?;
     let evidence = ImageEvidence { report: None, lookup: Some(&lookup), reference: &reference };
     let with = |isolation| match evidence.compatibility(host, isolation, is_host_process(pod)) {
         Compatibility::Incompatible(EvidenceSource::Registry, why) => Some(why.to_string()),

@@ -5,7 +5,7 @@ use winpool_api::{LogEnd, NodeDiagnosis};
 use crate::{
     Objects,
     doctor::{
-        case::{Case, Checked, Observation, Undetermined, contains_one},
+        case::{Case, Checked, Observation, Undetermined},
         evidence::{LogContent, NodeLog},
     },
     text::some_of,
@@ -43,8 +43,16 @@ fn logs_of(node: &str, answer: &NodeDiagnosis) -> Vec<NodeLog> {
 
 fn observation(log: &NodeLog, texts: &[&str]) -> Option<Observation> {
     let LogContent::Read { place, lines, .. } = &log.content else { return None };
-    let line = lines.iter().rev().find(|line| contains_one(line, texts))?;
+    let line = lines.iter().rev().find(|line| texts.iter().any(|text| has_parts(line, text)))?;
     Some(Observation::of_node(&log.node, format!("log of {}, {place}", log.service), line))
+}
+
+/// Whether a line has the parts of a text in their order, which `…` separates.
+fn has_parts(line: &str, text: &str) -> bool {
+    let line = line.to_lowercase();
+    let after = |rest: &'_ str, part: &str| rest.find(part).map(|at| at + part.len());
+    let mut at = 0;
+    text.split('…').all(|part| after(&line[at..], part).map(|length| at += length).is_some())
 }
 
 fn gap(NodeLog { node, service, content }: &NodeLog) -> Option<String> {
