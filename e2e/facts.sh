@@ -4,10 +4,11 @@
 #   facts.sh FOLDER [MINOR…]
 #
 # Needs curl, git and access to GitHub. Of each MINOR of Kubernetes, such as 1.36, the branches are fetched in which its patch
-# releases are made; default: the newest one in the tables. A file that upstream does not have is named on stderr and left out.
+# releases are made; default: the newest one in the tables. A file that upstream does not have is named on stderr; then the exit status
+# is 1 at the end, because its address in the comparison may be out of date.
 set -euo pipefail
 
-usage() { sed -n '2,7s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }
 if [[ $# -eq 0 || $1 == -* ]]; then
   usage >&2
   exit 2
@@ -20,8 +21,9 @@ work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 
 "${CARGO:-cargo}" run --quiet -p winpool-api --example facts -- --files "$@" >"$work/files"
+status=0
 while read -r name address; do
-  curl -fsSL --retry 3 --create-dirs -o "$folder/$name" "$address" || echo "not fetched: $name" >&2
+  curl -fsSL --retry 3 --create-dirs -o "$folder/$name" "$address" || { echo "not fetched: $name" >&2; status=1; }
 done <"$work/files"
 
 git clone --quiet --bare --filter blob:none https://github.com/containerd/containerd "$work/containerd"
@@ -31,3 +33,4 @@ containerd for-each-ref --format '%(refname)%0a%(contents)' 'refs/tags/v*' >"$fo
 # Earlier releases have no go.mod.
 mapfile -t releases < <(grep -E '^v(1\.[5-9]|[2-9])[0-9.]*$' "$folder/containerd-tags.txt")
 containerd grep -E '[Mm]icrosoft/hcsshim v|containerd/platforms v' "${releases[@]}" -- go.mod >"$folder/containerd-modules.txt"
+exit $status
