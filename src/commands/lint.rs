@@ -219,7 +219,8 @@ fn look_up(
 ) -> Result<HashMap<Reference, Lookup>, CommandError> {
     let template = |manifest: &Manifest| Workload::of(&manifest.object.value())?.template().ok();
     let containers = manifests.objects.iter().filter_map(template).flat_map(|template| template.containers);
-    let images = containers.map(|container| container.image.raw().to_owned()).collect();
+    let images = containers.map(|container| container.image.raw().to_owned());
+    let images = images.filter(|image| !manifests.replaced_images.contains(image)).collect();
     let mirrors = |image: &Reference| mirrors(resources, image.registry());
     let registry = args.clone().registry()?;
     let lookups = connect::runtime()?.block_on(registry::look_up(&registry, images, mirrors));

@@ -3,6 +3,7 @@
 
 pub mod compatibility;
 pub mod content;
+mod replaced;
 pub mod tag;
 
 pub use compatibility::{
@@ -10,3 +11,4 @@ pub use compatibility::{
 };
 pub use content::{ImagePlatform, ImagePlatforms};
 pub use oci_spec::distribution::Reference;
+pub use replaced::ReplacedImages;

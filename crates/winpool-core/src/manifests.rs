@@ -14,7 +14,6 @@ mod strict;
 mod valid_part;
 
 use std::{
-    collections::BTreeSet,
     fmt,
     fs::File,
     io,
@@ -28,10 +27,11 @@ use self::{
     budget::TextProblem,
     object::Document,
     positions::Positions,
-    reader::{Contents, Part},
+    reader::{Contents, FailureCause, Part, ReadFailure},
 };
 use crate::{
     Problem,
+    image::ReplacedImages,
     json_path::fields,
     text::{agree, counted},
 };
@@ -59,8 +59,7 @@ pub struct Manifests {
     pub ignored: Vec<Ignored>,
     /// The number of CustomResourceDefinitions, which are not decoded.
     pub definitions: usize,
-    /// The names of the images that a Kustomization replaces.
-    pub replaced_images: BTreeSet<String>,
+    pub replaced_images: ReplacedImages,
     /// The files that were read, as typed.
     pub files: Vec<String>,
     /// The paths without a manifest: empty directories, and empty standard input.
@@ -268,8 +267,11 @@ impl Manifests {
             self.empty.push("standard input is empty".to_owned());
         }
         let Contents { documents, parts, problems, definitions } = reader::read(&text, budget);
-        for (line, problem) in problems {
-            match Ignored::of_unreadable(name, line, &text).filter(|_| source == PathSource::OfAnyProgram) {
+        for ReadFailure { line, cause, problem } in problems {
+            // A document with a duplicate key is read.
+            let is_other = cause == FailureCause::Other;
+            let at_fault = text.lines().nth(line.saturating_sub(1)).filter(|_| is_other).unwrap_or_default();
+            match Ignored::of_unreadable(name, line, &text, at_fault).filter(|_| source == PathSource::OfAnyProgram) {
                 Some(ignored) => self.ignored.push(ignored),
                 None => self.problems.push(LocatedProblem { file: name.to_owned(), line, problem }),
             }
@@ -319,7 +321,7 @@ impl Manifest {
             File::open(path).and_then(|file| budget.read(file)).map_err(|error| unreadable(error.to_string()))?;
         let text = text.map_err(|(TextProblem::NotText(wrong) | TextProblem::TooLarge(wrong))| problem(1, wrong))?;
         let Contents { documents, parts, problems, .. } = reader::read(&text, &mut budget);
-        if let Some((line, wrong)) = problems.into_iter().next() {
+        if let Some(ReadFailure { line, problem: wrong, .. }) = problems.into_iter().next() {
             return Err(problem(line, wrong));
         }
         let file = Arc::new(SourceFile { name: name.clone(), text, parts, positions: OnceLock::new() });
@@ -478,14 +480,14 @@ mod tests {
         let images = "images: [{name: web, newTag: '7'}, {name: example.com/log}]\n";
         let kustomization = format!("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n{images}");
         let table = [
-            ("overlay/kustomization.yaml", images, 2),
-            ("overlay/web.yaml", kustomization.as_str(), 2),
-            ("overlay/web.yaml", "kind: Other\nimages: [{name: web}]\n", 0),
+            ("overlay/kustomization.yaml", images, true),
+            ("overlay/web.yaml", kustomization.as_str(), true),
+            ("overlay/web.yaml", "kind: Other\nimages: [{name: web}]\n", false),
         ];
         for (file, text, expected) in table {
             let mut manifests = Manifests::default();
             manifests.add(file, text.to_owned(), PathSource::OfAnyProgram, &mut Budget::unbounded());
-            assert_eq!(manifests.replaced_images.len(), expected, "{file}");
+            assert_eq!(manifests.replaced_images.contains("web:1"), expected, "{file}");
         }
     }
 

@@ -29,7 +29,18 @@ pub fn is_in(value: &str) -> bool {
     is_marked(value) || value.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_')).any(is_word)
 }
 
-fn is_name(text: &str) -> bool {
+/// Whether a line of a file has a placeholder that is no value of YAML: alone in its line, or a value that begins with `{`, `%` or `@`.
+pub fn is_no_yaml(line: &str) -> bool {
+    let line = line.trim();
+    let is_alone = !line.contains([' ', ':']) && (is_marked(line) || is_word(line));
+    let value = line.rsplit(": ").next().unwrap_or_default().trim_start_matches("- ");
+    let braced = value.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    let is_followed = braced.is_some_and(|(name, rest)| is_name(name) && !rest.trim().is_empty());
+    is_alone || is_followed || value.starts_with(['%', '@']) && is_marked(value)
+}
+
+/// Whether a text has the form of the name of a placeholder.
+pub fn is_name(text: &str) -> bool {
     let is_inside = |char: char| char.is_ascii_alphanumeric() || "_-.:".contains(char);
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') && text.chars().all(is_inside)
 }
@@ -65,5 +76,25 @@ mod tests {
             assert_eq!(is_in(text), expected, "{text}");
         }
         assert!(!is_marked("- name: MY_NAME"), "a word in capitals has no mark");
+    }
+
+    #[test]
+    fn only_some_placeholders_are_no_values_of_yaml() {
+        let table = [
+            ("  name: {app}-web", true),
+            ("- {registry}/web:1", true),
+            ("  image: @IMAGE@", true),
+            ("  image: %s/web", true),
+            ("LABELS_OF_POD", true),
+            ("  $LABELS", true),
+            ("  name: {app}", false),
+            ("  - \"--ip=$(POD_IP)\"", false),
+            ("  image: ${IMAGE}", false),
+            ("  args: [\"%s\"", false),
+            ("  name: <name>", false),
+        ];
+        for (line, expected) in table {
+            assert_eq!(is_no_yaml(line), expected, "{line}");
+        }
     }
 }

@@ -14,11 +14,10 @@ const LOOPBACK: [&str; 2] = ["localhost:", "127.0.0.1:"];
 pub fn check(spec: &Value) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, container) in at(spec, "containers[]") {
-        let has_unix_programs = has_unix_programs(container);
-        let programs = of_container(&path, container).into_iter().filter_map(|(path, command)| program(&path, command));
+        let (commands, has_unix_programs) = (of_container(&path, container), has_unix_programs(container));
+        let programs = commands.iter().filter_map(|(path, command)| program(path, command));
         findings.extend(programs.filter(|found| !(found.code == Code::UnixCommand && has_unix_programs)));
-        let commands = of_container(&path, container).into_iter();
-        findings.extend(commands.filter_map(|(path, command)| cmd_lines(spec, &path, command)));
+        findings.extend(commands.iter().filter_map(|(path, command)| cmd_lines(spec, path, command)));
     }
     for probe in PROBES {
         let probes = at(spec, &format!("containers[].{probe}"));
@@ -182,6 +181,7 @@ mod tests {
             ("registry.k8s.io/e2e-test-images/agnhost:2.53", 0),
             ("e2eteam/dnsutils:1.1", 0),
             ("example.com/busybox:1", 0),
+            ("busybox:1", 1),
             ("mcr.microsoft.com/windows/nanoserver:ltsc2022", 1),
             ("example.com/busybox/web:1", 1),
         ];
@@ -193,7 +193,7 @@ mod tests {
             );
         }
         assert_eq!(
-            found(json!({"image": "busybox:1", "command": ["cmd /c dir"]})),
+            found(json!({"image": "example.com/busybox:1", "command": ["cmd /c dir"]})),
             ["containers[0].command[0] command-line"]
         );
     }

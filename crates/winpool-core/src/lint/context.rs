@@ -22,7 +22,7 @@ use super::{
     workload::{PodSpec, group},
 };
 use crate::{
-    image::{HostNode, Lookup, Reference},
+    image::{HostNode, Lookup, Reference, ReplacedImages},
     node::{ARCHITECTURE, labels_of_kubelet},
     release_labels,
     workload::{
@@ -52,8 +52,7 @@ pub struct LintContext<'a> {
     pub(super) state: SchedulingState,
     pub(super) has_pools: bool,
     pub(super) has_csi_proxy: bool,
-    /// The names of the images that a Kustomization replaces.
-    replaced_images: BTreeSet<String>,
+    pub(super) replaced_images: ReplacedImages,
     /// The keys by which the pools in the manifests select nodes.
     pub(super) selected_keys: BTreeSet<String>,
     pub(super) lookups: &'a LookupFn<'a>,
@@ -145,7 +144,7 @@ impl<'a> LintContext<'a> {
             state,
             has_pools,
             has_csi_proxy: false,
-            replaced_images: BTreeSet::new(),
+            replaced_images: ReplacedImages::default(),
             selected_keys: BTreeSet::new(),
             lookups,
             windows_workloads: HashMap::new(),
@@ -177,17 +176,10 @@ impl<'a> LintContext<'a> {
         Self { selected_keys, has_csi_proxy, nodes, machines, ..self }
     }
 
-    /// The context of manifests with a Kustomization that replaces images with these names.
+    /// The context of manifests with Kustomizations that replace these images.
     #[must_use]
-    pub fn with_replaced_images(self, replaced_images: BTreeSet<String>) -> Self {
+    pub fn with_replaced_images(self, replaced_images: ReplacedImages) -> Self {
         Self { replaced_images, ..self }
-    }
-
-    /// Whether a Kustomization in the manifests replaces an image, whatever its tag and digest.
-    pub(super) fn replaces(&self, image: &str) -> bool {
-        let tagged = image.split('@').next().unwrap_or_default();
-        let name = tagged.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(tagged, |(name, _)| name);
-        self.replaced_images.contains(name)
     }
 
     /// The names of the RuntimeClasses in the manifests, with those of their pools.
@@ -261,18 +253,22 @@ impl<'a> LintContext<'a> {
         candidates.filter(has_all).collect()
     }
 
-    /// The workload for Windows that uses a PersistentVolume: by its claim, or by the storage class of both.
+    /// The workload for Windows that uses a PersistentVolume: by its claim, or by the storage class if all claims of the class are for
+    /// Windows.
     pub(super) fn user_of_volume(&self, volume: &Value) -> Option<&str> {
         let (name, spec) = (&volume["metadata"]["name"], &volume["spec"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let bound = (text(&spec["claimRef"]["namespace"]), text(&spec["claimRef"]["name"]));
         let class = text(&spec["storageClassName"]);
-        let uses = |claim: &&Claim| match claim.volume.as_str() {
-            "" => bound.1.is_empty() && !class.is_empty() && claim.class == class,
-            volume => name == volume,
-        };
-        let mut users = self.claims.iter().filter(uses).map(|claim| &claim.key).chain([&bound]);
-        users.find_map(|claim| self.windows_claims.get(claim)).map(String::as_str)
+        let by_name = self.claims.iter().filter(|claim| name == claim.volume.as_str()).map(|claim| &claim.key);
+        let mut by_name = by_name.chain([&bound]).filter(|(_, name)| !name.is_empty()).peekable();
+        if by_name.peek().is_some() {
+            return by_name.find_map(|claim| self.windows_claims.get(claim)).map(String::as_str);
+        }
+        let is_unbound = |claim: &&Claim| claim.volume.is_empty() && !class.is_empty() && claim.class == class;
+        let mut of_class = self.claims.iter().filter(is_unbound).map(|claim| self.windows_claims.get(&claim.key));
+        let first = of_class.next()??;
+        of_class.all(|user| user.is_some()).then_some(first.as_str())
     }
 
     /// The nodes that the pods of a template can be scheduled to; `suggests_windows` is whether other parts of the object

@@ -42,7 +42,7 @@ pub fn check(
     let mut images = Vec::new();
     for (container, path) in template.containers.iter().zip(container_paths(spec)) {
         let path = format!("{path}.image");
-        if is_variable(container.image.raw()) || context.replaces(container.image.raw()) {
+        if is_variable(container.image.raw()) || context.replaced_images.contains(container.image.raw()) {
             continue;
         }
         match container.image.raw().parse::<Reference>() {

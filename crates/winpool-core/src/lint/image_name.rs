@@ -44,9 +44,13 @@ pub fn is_test_image(image: &Reference) -> bool {
     TEST_IMAGES.iter().any(|directory| image.repository().contains(directory))
 }
 
+/// The official image of BusyBox, which is only for Linux (docker-library/official-images, `library/busybox`).
+const OFFICIAL_BUSYBOX: (&str, &str) = ("docker.io", "library/busybox");
+
 /// Whether an image has the programs of BusyBox, on Windows too.
 pub fn has_unix_programs(image: &Reference) -> bool {
-    is_test_image(image) || image.repository().rsplit('/').next().is_some_and(|name| name.contains("busybox"))
+    let is_busybox = image.repository().rsplit('/').next().is_some_and(|name| name.contains("busybox"));
+    is_test_image(image) || is_busybox && (image.registry(), image.repository()) != OFFICIAL_BUSYBOX
 }
 
 /// Whether the name of an image has a Windows version or a Windows base image. The word Windows alone is not

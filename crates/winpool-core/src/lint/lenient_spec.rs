@@ -29,17 +29,23 @@ impl<'a> LenientSpec<'a> {
         let mut value = Cow::Borrowed(spec);
         let mut findings: Vec<Finding> = Vec::new();
         let mut placeholders = Vec::new();
+        let mut with_nulls = 0;
         while findings.len() < MAX_FINDINGS {
             let error = match serde_path_to_error::deserialize::<_, PodSpec>(value.as_ref()) {
                 Ok(decoded) => return Self { decoded: Some(decoded), value, findings, placeholders },
                 Err(error) => error,
             };
-            if remove_null(value.to_mut(), error.path()) {
+            let path: Vec<_> = error.path().iter().collect();
+            if with_nulls < MAX_FINDINGS && remove_nulls(value.to_mut(), &path) {
+                with_nulls += 1;
                 continue;
             }
+            let is_field = matches!(path.last(), Some(Segment::Map { .. }));
+            let wrong = at(value.to_mut(), &path);
             let problem = decoding_problem("", &error);
-            let wrong = at(value.to_mut(), &error.path().iter().collect::<Vec<_>>());
-            if wrong.as_deref().is_some_and(is_placeholder) {
+            if placeholders.len() < MAX_FINDINGS
+                && wrong.as_deref().is_some_and(|wrong| is_placeholder(wrong, is_field))
+            {
                 wrong.map(Value::take);
                 placeholders.push(problem.path);
                 continue;
@@ -58,18 +64,20 @@ impl<'a> LenientSpec<'a> {
     }
 }
 
-/// Whether another program replaces a value; YAML reads `{name}` as an object.
-fn is_placeholder(value: &Value) -> bool {
-    let is_braced = |fields: &Map<String, Value>| fields.len() == 1 && fields.values().all(Value::is_null);
+/// Whether another program replaces a value. YAML reads `{name}` as an object, as it does an item `- name:` of a list.
+fn is_placeholder(value: &Value, is_field: bool) -> bool {
+    let is_name = |(name, value): (&String, &Value)| value.is_null() && placeholder::is_name(name);
+    let is_braced = |fields: &Map<String, Value>| is_field && fields.len() == 1 && fields.iter().all(is_name);
     value.as_str().is_some_and(placeholder::is_in) || value.as_object().is_some_and(is_braced)
 }
 
-/// Removes a null from the object that contains it, as the API server reads it; false if there is none at the path.
-fn remove_null(value: &mut Value, path: &Path) -> bool {
-    let segments: Vec<_> = path.iter().collect();
-    let Some((Segment::Map { key }, parents)) = segments.split_last() else { return false };
+/// Removes the fields without a value from the object with a null at this path, as a merge patch does; false if there is no null.
+fn remove_nulls(value: &mut Value, path: &[&Segment]) -> bool {
+    let Some((Segment::Map { key }, parents)) = path.split_last() else { return false };
     let fields = at(value, parents).and_then(Value::as_object_mut);
-    fields.is_some_and(|fields| fields.get(key).is_some_and(Value::is_null) && fields.remove(key).is_some())
+    let Some(fields) = fields.filter(|fields| fields.get(key).is_some_and(Value::is_null)) else { return false };
+    fields.retain(|_, value| !value.is_null());
+    true
 }
 
 /// Sets the value at a path to null, or the innermost value around it that is not null; false if there is none.
@@ -126,12 +134,15 @@ mod tests {
             "containers": [{"ports": [{"containerPort": "<port>"}], "resources": {"limits": {"cpu": null}}}],
             "volumes": [{"azureDisk": {"diskName": {"disk-id": null}}}],
             "terminationGracePeriodSeconds": "30",
+            "hostname": {"--flag": null},
         });
         let LenientSpec { decoded, findings, mut placeholders, .. } = LenientSpec::decode(&spec);
         placeholders.sort();
         let expected = ["containers[0].ports[0].containerPort", "hostNetwork", "volumes[0].azureDisk.diskName"];
         assert_eq!(placeholders, expected);
-        assert_eq!(findings.iter().map(|finding| &finding.path).collect::<Vec<_>>(), ["terminationGracePeriodSeconds"]);
+        let mut found: Vec<_> = findings.iter().map(|finding| finding.path.as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["hostname", "terminationGracePeriodSeconds"]);
         assert_eq!(decoded.unwrap().node_selector.unwrap().len(), 1);
     }
 

@@ -25,13 +25,14 @@ pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     found.filter_map(finding).collect()
 }
 
-/// Whether the volume is for Windows nodes only.
+/// Whether the volume is for Windows nodes only: each of the alternatives requires Windows.
 fn requires_windows(spec: &Value) -> bool {
-    let terms = "nodeAffinity.required.nodeSelectorTerms[].matchExpressions[]";
+    let terms = at(spec, "nodeAffinity.required.nodeSelectorTerms[]");
     let is_windows = |expression: &Value| {
         expression["key"] == winpool_api::names::label::OS
             && expression["operator"] == "In"
             && expression["values"].as_array().is_some_and(|values| values.iter().all(|value| value == "windows"))
     };
-    at(spec, terms).into_iter().any(|(_, expression)| is_windows(expression))
+    let is_for_windows = |term: &Value| at(term, "matchExpressions[]").into_iter().any(|(_, found)| is_windows(found));
+    !terms.is_empty() && terms.iter().all(|(_, term)| is_for_windows(term))
 }

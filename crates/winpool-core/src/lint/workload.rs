@@ -97,15 +97,17 @@ impl<'a> Workload<'a> {
         format!("{} {}", self.kind, self.object["metadata"]["name"].as_str().unwrap_or_default())
     }
 
-    /// Whether it is a part of an object that another program completes, such as a patch of Kustomize: it has only init containers, or
-    /// a container without an image.
+    /// Whether it is a part of an object that another program completes, such as a patch of Kustomize: it has only init containers, no
+    /// container with an image, or without a selector one that has none.
     pub fn is_patch(&self) -> bool {
         let containers = fields(self.spec(), "containers[]");
         match self.kind {
             "Pod" if containers.is_empty() => false,
             kind => {
                 let is_completed = kind != "Pod" && self.spec()["containers"].is_null();
-                is_completed || containers.iter().any(|(_, container)| container.get("image").is_none())
+                let has_selector = kind == "Pod" || !self.object["spec"]["selector"].is_null();
+                let mut without_image = containers.iter().map(|(_, container)| container.get("image").is_none());
+                is_completed || if has_selector { without_image.all(|is| is) } else { without_image.any(|is| is) }
             }
         }
     }
@@ -342,6 +344,12 @@ mod tests {
             (template(json!({"containers": [{"name": "a", "image": ""}]})), false),
             (template(json!({"containers": [{"name": "a", "image": "a:1"}, {"name": "b"}]})), true),
             (template(json!({"containers": [{"name": "a", "image": "a:1"}]})), false),
+            (
+                json!({"kind": "Deployment", "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"spec": {"containers": [
+                    {"name": "a", "image": "a:1"}, {"name": "b"},
+                ]}}}}),
+                false,
+            ),
             (template(json!({"initContainers": [{"name": "a", "image": "a:1"}]})), true),
             (template(json!({"initContainers": [{"name": "a", "image": "a:1"}], "containers": []})), false),
             (json!({"kind": "Pod"}), false),

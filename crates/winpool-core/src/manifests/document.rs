@@ -25,12 +25,11 @@ impl Ignored {
     }
 
     /// A document that cannot be read, in the file with this text; `None` if it looks like a Kubernetes manifest.
-    pub(super) fn of_unreadable(file: &str, line: usize, text: &str) -> Option<Self> {
+    pub(super) fn of_unreadable(file: &str, line: usize, text: &str, at_fault: &str) -> Option<Self> {
         let begins = |field: &str| text.lines().any(|line| line.trim_start_matches(['"', ' ', '{']).starts_with(field));
         let is_manifest = begins("apiVersion") && begins("kind");
-        let at_fault = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
         // The syntax of templates, such as those of Helm.
-        let is_template = text.contains("{{") || placeholder::is_marked(at_fault) || placeholder::is_word(at_fault);
+        let is_template = text.contains("{{") || placeholder::is_no_yaml(at_fault);
         let reason = match (is_template, is_manifest) {
             (true, _) => "is a template",
             (false, false) => "has another format",
@@ -52,12 +51,14 @@ mod tests {
             ("apiVersion: v1\nkind: Pod\nname: {app}-web\n", Some("a.yaml:3 is a template")),
             ("apiVersion: v1\nkind: Pod\nLABELS_OF_POD\n", Some("a.yaml:3 is a template")),
             ("apiVersion: v1\nkind: Pod\nspec: [\n", None),
+            ("apiVersion: v1\nkind: Pod\nspec: [\"$(POD_IP)\"\n", None),
             ("{\"apiVersion\": \"v1\",\n \"kind\": \"Pod\",\n", None),
             ("{\n  // a comment\n  \"compilerOptions\": {}\n}\n", Some("a.yaml:3 has another format")),
             ("version: 2\nkind: [\n", Some("a.yaml:3 has another format")),
         ];
         for (text, expected) in table {
-            let found = Ignored::of_unreadable("a.yaml", 3, text).map(|ignored| ignored.to_string());
+            let at_fault = text.lines().nth(2).unwrap_or_default();
+            let found = Ignored::of_unreadable("a.yaml", 3, text, at_fault).map(|ignored| ignored.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
         }
     }

@@ -19,8 +19,7 @@ pub struct Contents {
     pub documents: Vec<Document>,
     /// The parts of the text that contain the documents.
     pub parts: Vec<Part>,
-    /// The problems, each with its line.
-    pub problems: Vec<(usize, Problem)>,
+    pub problems: Vec<ReadFailure>,
     /// The number of CustomResourceDefinitions, which are not decoded: no rule reads them, and they are large.
     pub definitions: usize,
 }
@@ -40,14 +39,15 @@ impl Part {
 }
 
 /// Why a text could not be read.
-struct ReadFailure {
-    line: usize,
-    cause: FailureCause,
-    problem: Problem,
+#[derive(Debug, PartialEq, Eq)]
+pub struct ReadFailure {
+    pub line: usize,
+    pub cause: FailureCause,
+    pub problem: Problem,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FailureCause {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureCause {
     /// A key of a mapping is duplicate; kubectl used to take the last value.
     DuplicateKey,
     Budget,
@@ -69,7 +69,7 @@ pub fn read(text: &str, budget: &mut Budget) -> Contents {
         }
         Err(failure) if failure.cause == FailureCause::Budget => {
             budget.exceed();
-            Contents { problems: vec![(failure.line, failure.problem)], ..Contents::default() }
+            Contents { problems: vec![failure], ..Contents::default() }
         }
         Err(_) => one_by_one(text, budget),
     }
@@ -94,12 +94,18 @@ fn one_by_one(text: &str, budget: &mut Budget) -> Contents {
         }
         if contents.problems.len() == MAX_PROBLEMS {
             let wrong = format!("{MAX_PROBLEMS} documents before this could not be read, the rest is skipped");
-            contents.problems.push((part.lines_before + 1, Problem::new("", wrong, "correct these first")));
+            let (line, cause) = (part.lines_before + 1, FailureCause::Budget);
+            contents.problems.push(ReadFailure {
+                line,
+                cause,
+                problem: Problem::new("", wrong, "correct these first"),
+            });
             break;
         }
         let mut report = |failure: ReadFailure| {
-            contents.problems.push((part.lines_before + failure.line, failure.problem));
-            failure.cause
+            let (line, cause) = (part.lines_before + failure.line, failure.cause);
+            contents.problems.push(ReadFailure { line, ..failure });
+            cause
         };
         let mut result = documents(part.of(text), budget, DuplicateKeyPolicy::Error);
         if let Err(failure) = &result
@@ -260,7 +266,7 @@ mod tests {
     fn valid_and_invalid_texts_share_the_budget() {
         let mut budget = with_values(9);
         let too_many =
-            |text| read(text, &mut budget).problems.iter().any(|(_, problem)| problem.wrong.contains("too many"));
+            |text| read(text, &mut budget).problems.iter().any(|failure| failure.problem.wrong.contains("too many"));
         assert_eq!(["a: [1, 2]\n", "a: [1\n", "a: 1\n"].map(too_many), [false, false, true]);
     }
 
