@@ -245,6 +245,20 @@ fn the_port_of_a_kubelet_is_the_one_that_its_node_reports() {
 }
 
 #[test]
+fn an_address_that_no_node_reports_is_not_judged_and_one_that_somebody_sets_is_right() {
+    let with = |annotations: Value| {
+        let mut case = Fleet::default().evidence();
+        case["nodes"]["read"]["items"][0]["metadata"]["annotations"] = annotations;
+        diagnosis(&case)
+    };
+    let other = json!({"flannel.alpha.coreos.com/public-ip": "203.0.113.7"});
+    let expected = "the CNI of win-0 uses 203.0.113.7, which win-0 does not report. If the address has changed, restart the CNI on the node";
+    assert_eq!(because(&with(other), "node-address"), expected);
+    let set = json!({"flannel.alpha.coreos.com/public-ip": "203.0.113.7", "flannel.alpha.coreos.com/public-ip-overwrite": "203.0.113.7"});
+    assert!(with(set).excluded.contains(&"node-address"));
+}
+
+#[test]
 fn a_line_shows_a_symptom_with_all_parts_of_its_text() {
     for line in [
         r#"E1126 1 run.go:74] "command failed" err="node \"win-0\" does not have any PodCIDR allocated""#,

@@ -99,11 +99,14 @@ impl Fleet {
         let healthy =
             healthy.iter().filter(|(of, _)| !replaced(of)).map(|(of, status)| json!({"type": of, "status": status}));
         let conditions: Vec<_> = healthy.chain(self.conditions.clone()).collect();
+        let address = format!("192.168.0.{}", name.rsplit('-').next().unwrap());
         json!({
             "metadata": {"name": name, "uid": format!("uid-{name}"),
+                         "annotations": {"projectcalico.org/IPv4Address": format!("{address}/24")},
                          "labels": {"kubernetes.io/os": "windows", "winpool.dev/pool": "web", "kubernetes.io/hostname": name}},
             "status": {
                 "conditions": conditions,
+                "addresses": [{"type": "InternalIP", "address": address}],
                 "nodeInfo": {"kernelVersion": "10.0.20348.4529", "kubeletVersion": "v1.34.1",
                              "containerRuntimeVersion": "containerd://2.3.4", "osImage": "Windows Server 2022 Datacenter",
                              "operatingSystem": "windows", "architecture": "amd64", "bootID": "1", "machineID": "",

@@ -288,6 +288,10 @@ fn of_nodes() -> Vec<Case> {
     let unready_pool = changed(|evidence| {
         evidence["pools"]["read"]["items"][0]["status"]["conditions"][0] = json!({"type": "Ready", "status": "False", "reason": "NodesTainted", "message": "1 node is not tainted", "lastTransitionTime": "2026-11-25T03:00:00Z"});
     });
+    // projectcalico/calico#4611
+    let mut address = Fleet { nodes: 2, ..Fleet::default() }.evidence();
+    address["nodes"]["read"]["items"][0]["metadata"]["annotations"] =
+        json!({"projectcalico.org/IPv4Address": "192.168.0.1/16"});
     // kubernetes/kubernetes#119339
     let defect = changed(|evidence| {
         evidence["nodes"]["read"]["items"][0]["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.28.0");
@@ -302,6 +306,7 @@ fn of_nodes() -> Vec<Case> {
         (&["node-silent"], silent),
         (&["pool-not-ready"], unready_pool),
         (&["known-issue"], defect),
+        (&["node-address"], address),
         (&["machine-not-joined"], machine),
         (&["kube-proxy-not-ready"], component_not_ready(0)),
         (&["cni-not-ready"], component_not_ready(1)),

@@ -16,7 +16,8 @@ pub(super) use images::image_platforms;
 pub use images::{registry_image, waiting_images};
 pub(super) use logs::logged;
 pub(super) use nodes::{
-    NO_CNI, PLEG, expired_lease, known_defects, machines, other_conditions, pools, renewed_lease, unknown_conditions,
+    NO_CNI, PLEG, cni_address, expired_lease, known_defects, machines, other_conditions, pools, renewed_lease,
+    unknown_conditions,
 };
 pub(super) use pods::{
     CONNECTION, container_creating, dns_policy, duplicate_addresses, exit_codes, image_mismatch, image_pull,

@@ -19,6 +19,10 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
     match part {
         EvidencePart::Pools => POOLS,
         EvidencePart::Nodes => &[
+            "metadata.annotations.flannel.alpha.coreos.com/node-public-ip",
+            "metadata.annotations.flannel.alpha.coreos.com/public-ip",
+            "metadata.annotations.flannel.alpha.coreos.com/public-ip-overwrite",
+            "metadata.annotations.projectcalico.org/IPv4Address",
             "metadata.creationTimestamp",
             "metadata.labels",
             "metadata.name",

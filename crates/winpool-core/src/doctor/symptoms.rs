@@ -228,6 +228,14 @@ pub static SYMPTOMS: &[Symptom] = {
             source: NODE_STATUS,
         },
         Symptom {
+            id: "node-address",
+            title: "Pods do not reach those of a node whose address has changed",
+            detection: check(&[Nodes], checks::cni_address),
+            cause: "the CNI reads the address of its node when it starts, and other nodes send the packets for its pods to the former one",
+            remedy: "restart the CNI on the node: its pod, or its service",
+            source: "https://github.com/projectcalico/calico/issues/8700",
+        },
+        Symptom {
             id: "kube-proxy-not-ready",
             title: "kube-proxy is missing or not ready on a node",
             detection: check(&[Nodes, Pods, DaemonSets], |case| checks::component(case, checks::KUBE_PROXY)),

@@ -36,6 +36,47 @@ pub const NO_CNI: &[&str] = &["cni plugin not initialized", "cni config uninitia
 /// The conditions that a kubelet or the node controller writes.
 const KNOWN_CONDITIONS: &[&str] = &["Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
 
+/// The annotations with the address to which other nodes send the packets for pods, with the length of its network in that of Calico.
+const CNI_ADDRESSES: [&str; 2] = ["flannel.alpha.coreos.com/public-ip", "projectcalico.org/IPv4Address"];
+/// The annotations with which somebody sets this address.
+const SET_ADDRESSES: [&str; 2] =
+    ["flannel.alpha.coreos.com/public-ip-overwrite", "flannel.alpha.coreos.com/node-public-ip"];
+
+/// Nodes whose CNI uses the address of another node. An address that no node has may be that of another network of the machine.
+pub fn cni_address(case: &Case<'_>) -> Checked {
+    let nodes = case.evidence.nodes()?;
+    let (mut observed, mut unknown) = (Vec::new(), Vec::new());
+    for node in nodes.iter().filter(|node| !SET_ADDRESSES.iter().any(|set| annotation(node, set).is_some())) {
+        let used = CNI_ADDRESSES.iter().filter_map(|of| Some((of, annotation(node, of)?.split('/').next()?)));
+        for (of, address) in used.filter(|(_, address)| !has_address(node, address)) {
+            let own = name(&node.metadata);
+            match nodes.iter().find(|other| has_address(other, address)) {
+                Some(other) => {
+                    let text = format!("{address} is the address of {}", name(&other.metadata));
+                    observed.push(Observation::of_node(own, format!("annotation {of}"), text));
+                }
+                None => unknown.push(format!("the CNI of {own} uses {address}, which {own} does not report")),
+            }
+        }
+    }
+    match observed.is_empty() && !unknown.is_empty() {
+        true => Err(Undetermined::NotShown(format!(
+            "{}. If the address has changed, restart the CNI on the node",
+            some_of(unknown)
+        ))),
+        false => Ok(observed),
+    }
+}
+
+fn annotation<'n>(node: &'n Node, of: &str) -> Option<&'n str> {
+    node.metadata.annotations.as_ref()?.get(of).map(String::as_str)
+}
+
+fn has_address(node: &Node, address: &str) -> bool {
+    let addresses = node.status.as_ref().and_then(|status| status.addresses.as_ref());
+    addresses.into_iter().flatten().any(|one| one.address == address)
+}
+
 /// Nodes that are not ready, by whether the kubelet renews its Lease.
 fn not_ready(case: &Case<'_>, renewed: bool) -> Checked {
     let conditions = case.conditions()?.into_iter();
