@@ -1,5 +1,5 @@
 //! Sections of pages and functions on which tables depend that no program can compare with a row: a changed section is a
-//! difference, and somebody reads it again.
+//! difference, and has to be read again.
 
 use super::Comparison;
 

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use winpool_api::NodeDiagnosis;
 
 use super::evidence::{DiagnosisSubject, Evidence, Unavailable};
-use crate::{Objects, object_key, pool::NodeConfigView};
+use crate::{Objects, object_key, pool::NodeConfigView, text::some_of};
 
 /// A text in the cluster that shows a symptom.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -80,6 +80,18 @@ impl Serialize for Undetermined {
 
 /// What shows a symptom; nothing if the symptom is excluded.
 pub(super) type Checked = Result<Vec<Observation>, Undetermined>;
+
+/// What was observed. Without an observation, the symptom is not determinable if something is unknown.
+pub(super) fn unless_unknown(
+    observed: Vec<Observation>,
+    unknown: Vec<String>,
+    because: impl FnOnce(String) -> Undetermined,
+) -> Checked {
+    match observed.is_empty() && !unknown.is_empty() {
+        true => Err(because(some_of(unknown))),
+        false => Ok(observed),
+    }
+}
 
 /// The state of a pod in which a symptom concerns it. A pod in another state may have old events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,9 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use winpool_api::{MAX_PORTS, NodeDiagnosis, ServiceRun, ServiceRunState};
 
 use crate::{
-    doctor::case::{Case, Checked, Observation, Undetermined, containers, name, node_of, phase, uses_host_network},
+    doctor::case::{
+        Case, Checked, Observation, Undetermined, containers, name, node_of, phase, unless_unknown, uses_host_network,
+    },
     object_key,
     pool::NodeConfigView,
     text::some_of,
@@ -31,10 +33,7 @@ pub fn answered(case: &Case<'_>, check: AgentCheck, command: &'static str) -> Ch
             Err(because) => missing.push(because),
         }
     }
-    if observed.is_empty() && !missing.is_empty() {
-        return Err(undetermined(format!("agents do not show it ({})", some_of(missing))));
-    }
-    Ok(observed)
+    unless_unknown(observed, missing, |what| undetermined(format!("agents do not show it ({what})")))
 }
 
 /// What the agent of a node has read, or why there is no answer.

@@ -7,13 +7,14 @@ use winpool_api::facts::version_compatibility::{Isolation, UtilityVm};
 
 use crate::{
     doctor::{
-        case::{Case, Checked, Observation, PodState, Undetermined, containers, is_host_process, node_of},
+        case::{
+            Case, Checked, Observation, PodState, Undetermined, containers, is_host_process, node_of, unless_unknown,
+        },
         evidence::{Evidence, ImageContent, RegistryImage, Unavailable},
         masking::masked,
     },
     image::{Compatibility, EvidenceSource, HostNode, ImageEvidence, Lookup, Reference, RuntimeReport},
     node::WindowsNode,
-    text::some_of,
     workload::runtime_report,
 };
 
@@ -65,10 +66,9 @@ pub fn image_platforms(case: &Case<'_>) -> Checked {
             }
         }
     }
-    match observed.is_empty() && !unknown.is_empty() {
-        true => Err(Undetermined::NotShown(format!("the platforms do not show it ({})", some_of(unknown)))),
-        false => Ok(observed),
-    }
+    unless_unknown(observed, unknown.into_iter().collect(), |what| {
+        Undetermined::NotShown(format!("the platforms do not show it ({what})"))
+    })
 }
 
 fn host(node: &Node) -> Option<(String, HostNode)> {

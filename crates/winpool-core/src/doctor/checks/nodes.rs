@@ -15,7 +15,7 @@ use winpool_api::{conditions::READY, names::label};
 use crate::{
     Objects,
     doctor::{
-        case::{Case, Checked, Observation, Undetermined, conditions, contains_one, name},
+        case::{Case, Checked, Observation, Undetermined, conditions, contains_one, name, unless_unknown},
         evidence::DiagnosisSubject,
     },
     known_issues::{self, FoundIssue},
@@ -38,7 +38,7 @@ const KNOWN_CONDITIONS: &[&str] = &["Ready", "MemoryPressure", "DiskPressure", "
 
 /// The annotations with the address to which other nodes send the packets for pods, with the length of its network in that of Calico.
 const CNI_ADDRESSES: [&str; 2] = ["flannel.alpha.coreos.com/public-ip", "projectcalico.org/IPv4Address"];
-/// The annotations with which somebody sets this address.
+/// The annotations that set this address.
 const SET_ADDRESSES: [&str; 2] =
     ["flannel.alpha.coreos.com/public-ip-overwrite", "flannel.alpha.coreos.com/node-public-ip"];
 
@@ -59,13 +59,9 @@ pub fn cni_address(case: &Case<'_>) -> Checked {
             }
         }
     }
-    match observed.is_empty() && !unknown.is_empty() {
-        true => Err(Undetermined::NotShown(format!(
-            "{}. If the address has changed, restart the CNI on the node",
-            some_of(unknown)
-        ))),
-        false => Ok(observed),
-    }
+    unless_unknown(observed, unknown, |what| {
+        Undetermined::NotShown(format!("{what}. If the address has changed, restart the CNI on the node"))
+    })
 }
 
 fn annotation<'n>(node: &'n Node, of: &str) -> Option<&'n str> {
