@@ -1,5 +1,5 @@
 //! Every command of the pages, run by a shell in a copy of the repository, with kubectl, winpool and helm in the `PATH` and a
-//! control plane as the current context: with the kubectl of the control plane, and with the newest one.
+//! control plane as the current context: with the newest kubectl, and in `make test-long` with that of the control plane too.
 
 use std::{
     fs,
@@ -17,6 +17,7 @@ use e2e::{
     control_plane::{ControlPlane, Options, User},
     kubelet::SimulatedNode,
     operator::{binary, winpool, workspace},
+    wait::size,
 };
 use serde_json::{Value, json};
 
@@ -162,6 +163,10 @@ enum Kubectl {
 }
 
 impl Kubectl {
+    fn all() -> &'static [Self] {
+        size(&[Self::Newest], &[Self::Newest, Self::Own])
+    }
+
     fn path(self, control_plane: &ControlPlane) -> PathBuf {
         match self {
             Self::Own => control_plane.assets().kubectl.clone(),
@@ -309,68 +314,47 @@ fn every_exception_is_a_command_of_a_page() {
     }
 }
 
-async fn run_pages_with_a_running_operator(kubectl: Kubectl) {
-    // A page deletes a namespace, which needs the controllers.
-    let options = Options { scheduler: false, ..Options::default() };
-    let cluster = Cluster::start_with(options).await.unwrap();
-    let windows = |name: &str, pool: &str| SimulatedNode::windows(name, "10.0.20348.2700").label(NODE_LABEL, pool);
-    let nodes =
-        vec![windows("web-1", "web"), windows("web-2", "web"), windows("old-1", "old"), SimulatedNode::linux("l")];
-    let _kubelets = cluster.start_kubelets(nodes).await.unwrap();
-    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.kubectl(&["apply", "-f", workspace().join("config/samples").to_str().unwrap()]).unwrap();
-    cluster.until_tainted("web-2022", ("os", "windows"), 2).await.unwrap();
-    // The operator writes nothing while the commands run: the pool shares no RuntimeClass with others.
-    cluster.apply_pool("web", pool_spec("other", json!({ "runtimeClasses": [] }))).await.unwrap();
-    cluster.until_ready("web").await.unwrap();
-    let together = |page: &&Page| !APART.contains(&page.name.as_str()) && page.name != TRANSCRIPT;
-    run_pages(&cluster.control_plane, kubectl, pages(workspace()).iter().filter(together));
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_pages_works_with_a_running_operator() {
-    run_pages_with_a_running_operator(Kubectl::Own).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_pages_works_with_the_newest_kubectl() {
-    run_pages_with_a_running_operator(Kubectl::Newest).await;
-}
-
-async fn run_page_about_installation(kubectl: Kubectl) {
-    let control_plane = Arc::new(ControlPlane::start(Options::default()).await.unwrap());
-    let cluster = Cluster::connect(control_plane).await.unwrap();
-    let _kubelets = cluster.start_kubelets(vec![SimulatedNode::linux("linux-1")]).await.unwrap();
-    run_pages(&cluster.control_plane, kubectl, [&page("docs/install.md")]);
+    for kubectl in Kubectl::all() {
+        // A page deletes a namespace, which needs the controllers.
+        let options = Options { scheduler: false, ..Options::default() };
+        let cluster = Cluster::start_with(options).await.unwrap();
+        let windows = |name: &str, pool: &str| SimulatedNode::windows(name, "10.0.20348.2700").label(NODE_LABEL, pool);
+        let nodes =
+            vec![windows("web-1", "web"), windows("web-2", "web"), windows("old-1", "old"), SimulatedNode::linux("l")];
+        let _kubelets = cluster.start_kubelets(nodes).await.unwrap();
+        let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+        cluster.kubectl(&["apply", "-f", workspace().join("config/samples").to_str().unwrap()]).unwrap();
+        cluster.until_tainted("web-2022", ("os", "windows"), 2).await.unwrap();
+        // The operator writes nothing while the commands run: the pool shares no RuntimeClass with others.
+        cluster.apply_pool("web", pool_spec("other", json!({ "runtimeClasses": [] }))).await.unwrap();
+        cluster.until_ready("web").await.unwrap();
+        let together = |page: &&Page| !APART.contains(&page.name.as_str()) && page.name != TRANSCRIPT;
+        run_pages(&cluster.control_plane, *kubectl, pages(workspace()).iter().filter(together));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_page_about_installation_works_on_an_empty_cluster() {
-    run_page_about_installation(Kubectl::Own).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_page_about_installation_works_with_the_newest_kubectl() {
-    run_page_about_installation(Kubectl::Newest).await;
-}
-
-async fn run_page_about_cluster_api(kubectl: Kubectl) {
-    let cluster = Cluster::start().await.unwrap();
-    install_cluster_api(&cluster.control_plane, &[ApiVersion::V1Beta2]).await.unwrap();
-    Machines::new(cluster.client.clone(), ApiVersion::V1Beta2).create_cluster().await.unwrap();
-    assert_eq!((NAMESPACE, CLUSTER), ("default", "prod"), "the Cluster of the page");
-    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
-    run_pages(&cluster.control_plane, kubectl, [&page("docs/delivery/cluster-api.md")]);
+    for kubectl in Kubectl::all() {
+        let control_plane = Arc::new(ControlPlane::start(Options::default()).await.unwrap());
+        let cluster = Cluster::connect(control_plane).await.unwrap();
+        let _kubelets = cluster.start_kubelets(vec![SimulatedNode::linux("linux-1")]).await.unwrap();
+        run_pages(&cluster.control_plane, *kubectl, [&page("docs/install.md")]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_page_about_cluster_api_works_with_its_resources() {
-    run_page_about_cluster_api(Kubectl::Own).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_page_about_cluster_api_works_with_the_newest_kubectl() {
-    run_page_about_cluster_api(Kubectl::Newest).await;
+    for kubectl in Kubectl::all() {
+        let cluster = Cluster::start().await.unwrap();
+        install_cluster_api(&cluster.control_plane, &[ApiVersion::V1Beta2]).await.unwrap();
+        Machines::new(cluster.client.clone(), ApiVersion::V1Beta2).create_cluster().await.unwrap();
+        assert_eq!((NAMESPACE, CLUSTER), ("default", "prod"), "the Cluster of the page");
+        let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+        run_pages(&cluster.control_plane, *kubectl, [&page("docs/delivery/cluster-api.md")]);
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use e2e::{
     install::{apply, path, wait_for_operator_permissions},
     kubelet::{Kubelets, SimulatedNode},
     operator::{Operator, winpool},
-    wait::until,
+    wait::{size, until},
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -18,6 +18,15 @@ use super::install_yaml;
 const CRDS: [&str; 2] = ["-k", "crds"];
 const NAMESPACE: [&str; 2] = ["-f", "config/namespace.yaml"];
 const OPERATOR: [&str; 2] = ["-k", "config/default"];
+/// In the first half, each part is the first, the second and the last one once.
+const ORDERS: [[[&str; 2]; 3]; 6] = [
+    [CRDS, NAMESPACE, OPERATOR],
+    [NAMESPACE, OPERATOR, CRDS],
+    [OPERATOR, CRDS, NAMESPACE],
+    [CRDS, OPERATOR, NAMESPACE],
+    [NAMESPACE, CRDS, OPERATOR],
+    [OPERATOR, NAMESPACE, CRDS],
+];
 
 /// A control plane with the controllers for namespaces, in which `install.yaml` is applied.
 async fn control_plane() -> Arc<ControlPlane> {
@@ -89,17 +98,10 @@ impl Installed {
 #[tokio::test]
 async fn with_retain_the_parts_are_removed_in_any_order_and_nodes_stay_as_they_are() {
     let control_plane = control_plane().await;
-    for order in [
-        [CRDS, NAMESPACE, OPERATOR],
-        [CRDS, OPERATOR, NAMESPACE],
-        [NAMESPACE, CRDS, OPERATOR],
-        [NAMESPACE, OPERATOR, CRDS],
-        [OPERATOR, CRDS, NAMESPACE],
-        [OPERATOR, NAMESPACE, CRDS],
-    ] {
+    for order in size(&ORDERS[..3], &ORDERS[..]) {
         let installed = installed(&control_plane, "Retain").await;
         let before = installed.in_use().await;
-        for part in order {
+        for part in *order {
             // What a namespace contained is deleted with it.
             installed.delete(&[&part[..], &["--ignore-not-found"]].concat());
         }
