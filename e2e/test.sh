@@ -3,7 +3,7 @@
 #
 #   test.sh [--long]
 #
-#   --long  only the tests of test.sh that take long, at their full size: a thousand nodes, twenty rounds under Wine
+#   --long  only the tests of test.sh that take long, at their full size: a thousand nodes, twenty rounds under Wine, both kubectl
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 . e2e/debian.sh
@@ -83,7 +83,7 @@ if [[ ${1:-} == --long ]]; then
   step "build for Windows" build_windows
   export WINPOOL_TEST_LONG=1
   step "a release, built twice" e2e/release.sh
-  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale leadership:: windows_end_to_end::failures windows_end_to_end::rounds
+  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale documents:: installation::removal leadership:: windows_end_to_end::failures windows_end_to_end::rounds
   exit
 fi
 step "rustfmt" "$cargo" fmt --all --check

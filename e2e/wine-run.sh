@@ -6,10 +6,11 @@
 #
 # The program gets a new prefix, in which nothing is left running afterwards and which is removed. With WINEPREFIX it gets
 # that one, which is made when it does not exist; other programs in it are not ended.
+# A prefix is a copy of one that is made once, beside Wine.
 # Wine is the one that wine.sh installs. Its own messages are off, unless WINEDEBUG is set.
 set -euo pipefail
 
-(($#)) || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+(($#)) || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 wine=$("$(dirname "$(realpath "$0")")/wine.sh")
 export WINEDEBUG=${WINEDEBUG:--all} WINESERVER=$wine/bin/wineserver PATH=$wine/bin:$PATH
 # No questions, no entries in menus, and no engines for web pages and .NET: they are not installed.
@@ -32,20 +33,32 @@ if [[ $own ]]; then
   trap 'exit 143' TERM
 fi
 
+# The prefix of which all others are copies: it takes seconds to make. Another version of this script makes another one.
+template=$wine/prefix-$(sha256sum < "$(realpath "$0")" | cut -c1-12)
+make_template() (
+  rm -rf -- "$wine"/prefix-*
+  export WINEPREFIX=$template.new
+  # It reports that there is no system for 32-bit programs.
+  log=$(wine64 wineboot -i 2>&1) || { echo "$log" >&2; exit 1; }
+  # A service has 10 s to connect and to answer, which a busy machine can exceed. In milliseconds, as text.
+  wine64 reg add 'HKLM\System\CurrentControlSet\Control' /v ServicesPipeTimeout /d 300000 /f > /dev/null
+  # The service manager of the first session would end with it, and the next one reads the limit.
+  wineserver -w
+  mv "$WINEPREFIX" "$template"
+)
+
 if [[ ! -e $WINEPREFIX/initialized ]]; then
   mkdir -p "$WINEPREFIX"
-  exec 9>"$WINEPREFIX/lock"
+  exec 8>"$wine/prefix.lock" 9>"$WINEPREFIX/lock"
+  flock 8
+  if [[ ! -d $template ]]; then make_template 8>&- 9>&-; fi
+  flock --unlock 8
   flock 9
   if [[ ! -e $WINEPREFIX/initialized ]]; then
-    # It reports that there is no system for 32-bit programs.
-    log=$(wine64 wineboot -i 9>&- 2>&1) || { echo "$log" >&2; exit 1; }
-    # A service has 10 s to connect and to answer, which a busy machine can exceed. In milliseconds, as text.
-    wine64 reg add 'HKLM\System\CurrentControlSet\Control' /v ServicesPipeTimeout /d 300000 /f 9>&- > /dev/null
-    # The service manager of the first session would end with it, and the next one reads the limit.
-    wineserver -w
+    cp -aT --reflink=auto "$template" "$WINEPREFIX"
     touch "$WINEPREFIX/initialized"
   fi
-  exec 9>&-
+  exec 8>&- 9>&-
 fi
 
 if [[ $own ]]; then
