@@ -1,19 +1,18 @@
 //! Merging settings into a YAML or JSON file: maps merge, lists and scalars are replaced, and null removes a setting.
 //!
 //! Only the text of the settings that differ changes. Other settings, comments, order, and line ends are kept. The
-//! result is parsed again and compared with the merged values. A file in which a setting cannot be replaced in place
-//! (an anchor, alias, tag or merge key at a setting that differs) is written anew, with a comment about it.
-//!
-//! The positions are those of `granit-parser`, on which `serde-saphyr` is based, so that what is edited is what is
-//! read. The crate `yaml-edit` (0.3.6) keeps comments too, with a parser of its own. It loses the CRLF of some files, and
-//! most files of a Windows node have CRLF.
+//! result is parsed again and compared with the merged values: the editor `yaml-edit` has another parser than
+//! `serde-saphyr`. A file in which a setting cannot be replaced in place (an alias or merge key stands for it, or its key
+//! has a tag) is written anew, with a comment about it.
 
-mod document;
 mod render;
 
-use serde_json::{Map, Value};
+use std::str::FromStr;
 
-use self::document::{Entry, Kind, Node};
+use serde_json::{Map, Value};
+use serde_saphyr::Error;
+use yaml_edit::{Document, Mapping, MappingEntry, YamlFile, YamlNode};
+
 use super::text::line_end;
 
 /// The first line of a file that was written anew.
@@ -47,10 +46,11 @@ pub fn set(text: &str, after: &Map<String, Value>) -> Result<String, String> {
 /// # Errors
 /// The text is not valid YAML, has several documents, or is not a mapping.
 pub fn parse(text: &str) -> Result<Map<String, Value>, String> {
-    if document::documents(text)? == 0 {
-        return Ok(Map::new());
-    }
-    match serde_saphyr::from_str(text).map_err(|error| error.to_string())? {
+    let value = serde_saphyr::from_str(text).map_err(|error| match error.without_snippet() {
+        Error::MultipleDocuments { .. } => "the file has several YAML documents".to_owned(),
+        _ => error.to_string(),
+    })?;
+    match value {
         Value::Object(map) => Ok(map),
         Value::Null => Ok(Map::new()),
         _ => Err("the file is not a mapping".to_owned()),
@@ -88,177 +88,68 @@ fn rewrite(text: &str, map: &Map<String, Value>) -> String {
 
 /// The text with the settings replaced in place; `None` if that is not possible.
 fn edit(text: &str, before: &Map<String, Value>, after: &Map<String, Value>) -> Option<String> {
-    let mut editor = Editor { text, end: line_end(text), edits: Vec::new() };
-    match document::root(text)? {
-        Some(root) => editor.set(&root, before, after)?,
-        None => editor.append(text.len(), &render::block(after, 0)),
+    // The editor ends some of the lines that it writes with "\n" only. A file with both line ends is edited as it is.
+    let unix = text.replace("\r\n", "\n");
+    if unix != text && unix.replace('\n', "\r\n") == text {
+        return edit(&unix, before, after).map(|edited| edited.replace('\n', "\r\n"));
     }
-    Some(editor.finish())
+    let file = YamlFile::from_str(text).ok()?;
+    match file.document().and_then(|document| document.as_mapping()) {
+        // Not as `{}`, in which later settings would be in flow notation.
+        Some(root) if after.is_empty() && !root.is_flow_style() => {
+            root.entries().collect::<Vec<_>>().into_iter().for_each(MappingEntry::discard);
+        }
+        Some(root) => set_entries(&root, before, after)?,
+        None => {
+            let line_end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            return Some(format!("{text}{line_end}{}\n", render::block(after, 0).join("\n")));
+        }
+    }
+    Some(file.to_string())
 }
 
-/// Replacements of byte ranges of a text, which do not overlap.
-struct Editor<'a> {
-    text: &'a str,
-    end: &'static str,
-    edits: Vec<(usize, usize, String)>,
-}
+/// Sets the entries of a mapping. The new ones come first, so that the comments around those that go do not move.
+fn set_entries(mapping: &Mapping, before: &Map<String, Value>, after: &Map<String, Value>) -> Option<()> {
+    let is_flow = mapping.is_flow_style();
+    // The editor distinguishes `1` and `"1"`; in JSON both are the same name.
+    let key = |name: &str| mapping.keys().find(|key| key.as_scalar().is_some_and(|key| key.as_string() == name));
 
-impl Editor<'_> {
-    /// Sets the entries of a mapping. The changes of its entries come before its new entries.
-    fn set(&mut self, node: &Node, before: &Map<String, Value>, after: &Map<String, Value>) -> Option<()> {
-        let entries = node.entries()?;
-        if entries.iter().any(|entry| entry.key == "<<") {
-            return None;
-        }
-        for entry in entries {
-            match (before.get(&entry.key)?, after.get(&entry.key)) {
-                (_, None) => {}
-                (old, Some(new)) if old == new => {}
-                (Value::Object(old), Some(Value::Object(new))) if !new.is_empty() => match entry.value.kind {
-                    Kind::Mapping(_) => self.set(&entry.value, old, new)?,
-                    _ => return None,
-                },
-                (_, Some(new)) => self.replace(entry, new, node.flow)?,
+    let new: Map<_, _> =
+        after.iter().filter(|(name, _)| !before.contains_key(*name)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    if !new.is_empty() {
+        let text = if is_flow { render::flow(&new.into()) } else { render::block(&new, 0).join("\n") };
+        let mut last = mapping.keys().last();
+        for (key, value) in &Document::from_str(&text).ok()?.as_mapping()? {
+            match last {
+                // Before the comments at the end of the file.
+                Some(last) => drop(mapping.insert_after(last, &key, value)),
+                None => mapping.set(&key, value),
             }
-        }
-        let is_kept = |entry: &&Entry| after.contains_key(&entry.key);
-        match node.flow {
-            true => self.remove_from_flow(node, entries, after),
-            false => entries.iter().filter(|entry| !is_kept(entry)).try_for_each(|entry| self.remove(entry))?,
-        }
-        let new: Map<_, _> =
-            after.iter().filter(|(name, _)| !before.contains_key(*name)).map(|(k, v)| (k.clone(), v.clone())).collect();
-        let kept: Vec<&Entry> = entries.iter().filter(is_kept).collect();
-        match (new.is_empty(), node.flow) {
-            (true, _) => Some(()),
-            (false, true) => self.add_to_flow(node, &kept, &new),
-            (false, false) => self.add(entries, &new),
+            last = Some(key);
         }
     }
 
-    /// Removes the lines of an entry in block notation.
-    fn remove(&mut self, entry: &Entry) -> Option<()> {
-        let start = self.text.get(..entry.key_start)?.rfind('\n').map_or(0, |at| at + 1);
-        let is_first = self.text.get(start..entry.key_start)?.chars().all(|c| c == ' ');
-        let end = self.end_of(entry)?;
-        is_first.then(|| self.edits.push((start, self.after_line(end), String::new())))
-    }
-
-    /// Removes entries in flow notation, with the commas between them and the entries that are kept.
-    fn remove_from_flow(&mut self, node: &Node, entries: &[Entry], after: &Map<String, Value>) {
-        let mut kept_end = None;
-        let mut at = 0;
-        while let Some(entry) = entries.get(at) {
-            if after.contains_key(&entry.key) {
-                kept_end = Some(entry.value.end);
-                at += 1;
-                continue;
+    for (name, old) in before {
+        match (old, after.get(name)) {
+            (_, None) => {}
+            (old, Some(new)) if old == new => {}
+            (Value::Object(old), Some(Value::Object(new))) if !new.is_empty() => {
+                set_entries(&mapping.get_mapping(key(name)?)?, old, new)?;
             }
-            let run = entries[at..].iter().take_while(|entry| !after.contains_key(&entry.key)).count();
-            let last = &entries[at + run - 1];
-            let (start, end) = match (kept_end, entries.get(at + run)) {
-                (Some(start), _) => (start, last.value.end),
-                (None, Some(next)) => (entry.key_start, next.key_start),
-                (None, None) => (node.start + 1, node.end.saturating_sub(1)),
-            };
-            self.edits.push((start, end, String::new()));
-            at += run;
+            (_, Some(new)) => mapping.set(key(name)?, Document::from_str(&render::flow(new)).ok()?),
         }
     }
 
-    /// The byte after an entry.
-    fn end_of(&self, entry: &Entry) -> Option<usize> {
-        let Entry { value, key_end, .. } = entry;
-        if value.end > value.start { Some(value.end) } else { self.colon(*key_end) }
+    let removed = before.keys().filter(|name| !after.contains_key(*name)).map(|name| key(name));
+    let removed: Vec<YamlNode> = removed.collect::<Option<_>>()?;
+    if is_flow && !removed.is_empty() {
+        // Without the last entry, the closing bracket would move to the end of the line before.
+        mapping.reorder_fields(&removed);
     }
-
-    fn replace(&mut self, entry: &Entry, value: &Value, in_flow: bool) -> Option<()> {
-        let Entry { value: node, key_end, .. } = entry;
-        let value = render::flow(value);
-        if !node.plain {
-            return None;
-        }
-        if node.end > node.start && (in_flow || !self.text.get(*key_end..node.start)?.contains('\n')) {
-            self.edits.push((node.start, node.end, value));
-            return Some(());
-        }
-        // A value that is not written, or begins on a later line: the new one follows the colon.
-        let colon = self.colon(*key_end)?;
-        let rest = self.text.get(colon..)?;
-        let indicator = colon + rest.len() - rest.trim_start_matches([' ', '\t']).len();
-        if node.end > node.start && self.text.get(indicator..)?.starts_with(['|', '>']) {
-            self.edits.push((indicator, node.end, value));
-            return Some(());
-        }
-        self.edits.push((colon, colon, format!(" {value}")));
-        if node.end > node.start {
-            let start = self.text.get(..node.start)?.rfind('\n')? + 1;
-            self.edits.push((start, self.after_line(node.end), String::new()));
-        }
-        Some(())
+    for key in removed {
+        mapping.remove(key)?;
     }
-
-    /// The byte after the colon that follows a key.
-    fn colon(&self, key_end: usize) -> Option<usize> {
-        let rest = self.text.get(key_end..)?;
-        let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
-        rest.get(blanks..)?.starts_with(':').then_some(key_end + blanks + 1)
-    }
-
-    /// Adds entries at the end of a mapping in block notation.
-    fn add(&mut self, entries: &[Entry], new: &Map<String, Value>) -> Option<()> {
-        let first = entries.first()?.key_start;
-        let line = self.text.get(..first)?.rfind('\n').map_or(0, |at| at + 1);
-        let indent = self.text.get(line..first)?;
-        let end = self.end_of(entries.last()?)?;
-        let is_blank = indent.chars().all(|c| c == ' ');
-        is_blank.then(|| self.append(end, &render::block(new, indent.len())))
-    }
-
-    fn add_to_flow(&mut self, node: &Node, entries: &[&Entry], new: &Map<String, Value>) -> Option<()> {
-        let (at, separator) = match (entries.first(), entries.last()) {
-            (Some(first), Some(last)) => {
-                let before = self.text.get(..first.key_start)?;
-                let blanks = &before[before.trim_end_matches([' ', '\t', '\r', '\n']).len()..];
-                let separator = if blanks.contains('\n') { format!(",{blanks}") } else { ", ".to_owned() };
-                (self.end_of(last)?, separator)
-            }
-            _ => (node.start + 1, String::new()),
-        };
-        let entries: Vec<_> = new.iter().map(|(name, value)| render::flow_entry(name, value)).collect();
-        let joined = entries.join(if separator.is_empty() { ", " } else { &separator });
-        self.edits.push((at, at, format!("{separator}{joined}")));
-        Some(())
-    }
-
-    /// Adds lines after the line with a byte.
-    fn append(&mut self, after: usize, lines: &[String]) {
-        let at = self.after_line(after);
-        let is_open = at > 0 && !self.text[..at].ends_with('\n');
-        let line = |line: &String| if is_open { [self.end, line].concat() } else { [line, self.end].concat() };
-        self.edits.push((at, at, lines.iter().map(line).collect()));
-    }
-
-    /// The byte after the line that ends at or after a byte.
-    fn after_line(&self, at: usize) -> usize {
-        if self.text[..at].ends_with('\n') {
-            return at;
-        }
-        self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1)
-    }
-
-    /// The edited text. Additions at the same place are in the order in which they were made.
-    fn finish(mut self) -> String {
-        self.edits.sort_by_key(|(start, ..)| *start);
-        let mut result = String::with_capacity(self.text.len());
-        let mut at = 0;
-        for (start, end, new) in &self.edits {
-            result += self.text.get(at..*start).unwrap_or_default();
-            result += new;
-            at = at.max(*end);
-        }
-        result + self.text.get(at..).unwrap_or_default()
-    }
+    Some(())
 }
 
 #[cfg(test)]

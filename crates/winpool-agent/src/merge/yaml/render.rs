@@ -26,49 +26,29 @@ pub(super) fn block(map: &Map<String, Value>, indent: usize) -> Vec<String> {
 
 /// A value in flow notation, which is also valid JSON.
 pub(super) fn flow(value: &Value) -> String {
-    match value {
-        Value::Array(list) => format!("[{}]", list.iter().map(flow).collect::<Vec<_>>().join(", ")),
-        Value::Object(map) => {
-            let entries: Vec<_> = map.iter().map(|(name, value)| flow_entry(name, value)).collect();
-            format!("{{{}}}", entries.join(", "))
+    let lines = format!("{value:#}");
+    let joined = lines.lines().flat_map(|line| [line.trim_start(), if line.ends_with(',') { " " } else { "" }]);
+    let mut result = String::new();
+    for c in joined.flat_map(str::chars) {
+        if is_escaped(c) {
+            // Writing to a String does not fail.
+            let _ = write!(result, "\\u{:04x}", u32::from(c));
+        } else {
+            result.push(c);
         }
-        Value::String(text) => quoted(text),
-        value => value.to_string(),
     }
-}
-
-/// An entry of a mapping in flow notation.
-pub(super) fn flow_entry(name: &str, value: &Value) -> String {
-    format!("{}: {}", quoted(name), flow(value))
+    result
 }
 
 fn key(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
     let is_reserved = NOT_STRINGS.contains(&name.to_ascii_lowercase().as_str());
-    if is_plain && !is_reserved { name.to_owned() } else { quoted(name) }
+    if is_plain && !is_reserved { name.to_owned() } else { flow(&name.into()) }
 }
 
-/// A string in double quotes, with the escapes that JSON and YAML have in common.
-fn quoted(text: &str) -> String {
-    let mut result = "\"".to_owned();
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => result.extend(['\\', c]),
-            '\n' => result += "\\n",
-            '\r' => result += "\\r",
-            '\t' => result += "\\t",
-            c if is_escaped(c) => {
-                // Writing to a String does not fail.
-                let _ = write!(result, "\\u{:04x}", u32::from(c));
-            }
-            c => result.push(c),
-        }
-    }
-    result + "\""
-}
-
-/// Whether a character is not printable in YAML, or a line end in YAML 1.1. All of them have at most four digits.
+/// Whether a character is not printable in YAML, or a line end in YAML 1.1, although JSON does not escape it. All of them
+/// have at most four digits.
 fn is_escaped(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }

@@ -59,6 +59,7 @@ fn each_notation_is_edited_in_place() {
     let table = [
         ("", json!({"a": 1}), "a: 1\n"),
         ("# only a comment\n", json!({"a": 1}), "# only a comment\na: 1\n"),
+        ("# only a comment", json!({"a": 1}), "# only a comment\na: 1\n"),
         ("---\n", json!({"a": 1}), "---\na: 1\n"),
         ("a: 1", json!({"b": 2}), "a: 1\nb: 2"),
         ("a: 1", json!({"a": {"b": true}}), "a: {\"b\": true}"),
@@ -67,9 +68,9 @@ fn each_notation_is_edited_in_place() {
         ("a: ~\n", json!({"a": {"b": "c"}}), "a: {\"b\": \"c\"}\n"),
         ("a: 'it''s' # c\n", json!({"a": "ü"}), "a: \"ü\" # c\n"),
         ("a: |\n  long\n  text\nb: 1\n", json!({"a": "x"}), "a: \"x\"\nb: 1\n"),
-        ("a: >-\n  long\n\n# c\nb: 1\n", json!({"a": "x"}), "a: \"x\"\n\n# c\nb: 1\n"),
+        ("a: >-\n  long\n\n# c\nb: 1\n", json!({"a": "x"}), "a: \"x\"\n# c\nb: 1\n"),
         ("a:\n  - b: 1\n    c: 2\n  - d\n# end\ne: 1\n", json!({"a": []}), "a: []\n# end\ne: 1\n"),
-        ("a:\n- 1\n- 2", json!({"a": [3]}), "a: [3]\n"),
+        ("a:\n- 1\n- 2", json!({"a": [3]}), "a: [3]"),
         ("a: {b: 1, c: 2}\n", json!({"a": {"c": 3, "d": 4}}), "a: {b: 1, c: 3, \"d\": 4}\n"),
         ("a: {}\n", json!({"a": {"b": 1}}), "a: {\"b\": 1}\n"),
         (
@@ -80,6 +81,9 @@ fn each_notation_is_edited_in_place() {
         ("\"a b\": 1\n", json!({"a b": 2, "on": 3}), "\"a b\": 2\n\"on\": 3\n"),
         ("a: 1\n", json!({"a": 1}), "a: 1\n"),
         ("a: 0x10\n", json!({"b": "12:30"}), "a: 0x10\nb: \"12:30\"\n"),
+        ("1: a\ntrue: b\n", json!({"1": 2, "true": {"c": 3}}), "1: 2\ntrue: {\"c\": 3}\n"),
+        ("a: 1\r\nb: 2\n", json!({"a": 3, "c": 4}), "a: 3\r\nb: 2\nc: 4\r\n"),
+        ("# a\n---\na: | # b\n  text\n...\n# c\n", json!({"a": 1}), "# a\n---\na: 1 # b\n...\n# c\n"),
     ];
     for (text, layer, expected) in table {
         assert_eq!(merged(text, &layer), expected, "{text}");
@@ -90,7 +94,7 @@ fn each_notation_is_edited_in_place() {
 fn json_stays_json_with_its_layout() {
     let text = "{\r\n  \"kind\": \"KubeletConfiguration\",\r\n  \"featureGates\": {\r\n    \"A\": true\r\n  },\r\n  \"clusterDNS\": [\r\n    \"10.100.0.10\"\r\n  ]\r\n}\r\n";
     let layer = json!({"clusterDNS": ["10.1.0.10"], "featureGates": {"A": false, "B": true}, "maxPods": 110, "x": {"y": "\u{1}ü"}});
-    let expected = "{\r\n  \"kind\": \"KubeletConfiguration\",\r\n  \"featureGates\": {\r\n    \"A\": false,\r\n    \"B\": true\r\n  },\r\n  \"clusterDNS\": [\"10.1.0.10\"],\r\n  \"maxPods\": 110,\r\n  \"x\": {\"y\": \"\\u0001ü\"}\r\n}\r\n";
+    let expected = "{\r\n  \"kind\": \"KubeletConfiguration\",\r\n  \"featureGates\": {\r\n    \"A\": false, \"B\": true\r\n  },\r\n  \"clusterDNS\": [\"10.1.0.10\"],\r\n  \"maxPods\": 110,\r\n  \"x\": {\"y\": \"\\u0001ü\"}\r\n}\r\n";
     let result = merged(text, &layer);
     assert_eq!(result, expected);
     assert_eq!(serde_json::from_str::<Value>(&result).unwrap()["maxPods"], 110);
@@ -102,8 +106,10 @@ fn settings_are_removed_with_their_lines() {
         ("a: 1\n# b\nb: 2 # c\nc: 3\n", json!({"a": 1, "c": 3}), "a: 1\n# b\nc: 3\n"),
         ("a:\n  b: 1\n  c:\n  - 1\nd: 2\n", json!({"a": {"b": 1}}), "a:\n  b: 1\n"),
         ("a:\n  b: 1\n", json!({"a": {}}), "a: {}\n"),
+        ("# a\na: 1\n# b\nb: 2\n", json!({}), "# a\n# b\n"),
         ("a: {b: 1, c: 2, d: 3}\n", json!({"a": {"c": 2}}), "a: {c: 2}\n"),
         ("{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}\n", json!({"a": 1, "d": 4}), "{\n  \"a\": 1,\n  \"d\": 4\n}\n"),
+        ("{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}\n", json!({"a": 1}), "{\n  \"a\": 1\n}\n"),
         ("{\"a\": 1}\n", json!({}), "{}\n"),
     ];
     for (text, after, expected) in table {
@@ -137,8 +143,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i32>().prop_map(Value::from),
         Just(Value::Null),
-        // A block scalar of empty lines has no position in the text, so such a file is written anew.
-        "([!-~äß€][ -~äß€\n\t]{0,7})?".prop_map(Value::from),
+        "[ -~äß€\n\t]{0,8}".prop_map(Value::from),
         "(yes|on|1_0|12:30|~|0x1|-|\\{|#)".prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 16, 4, |inner| {
@@ -188,8 +193,6 @@ proptest! {
     #[test]
     fn files_without_anchors_are_edited_in_place(base in any_map(), layer in any_map(), notation: u8) {
         let text = written(&base, notation);
-        // A block scalar that ends with a line of blanks has no end in the text, so that such a file may be written anew.
-        prop_assume!(!text.lines().any(|line| !line.is_empty() && line.trim().is_empty()));
         let before = parse(&text).map_err(TestCaseError::fail)?;
         let mut after = before.clone();
         merge_maps(&mut after, &layer);
