@@ -115,7 +115,7 @@ impl DeliveryPlan {
     /// The nodes where the desired configuration failed.
     pub fn failures(&self) -> &[NodeFailure] {
         match &self.state {
-            DeliveryState::Rollout(rollout) => rollout.state.failures(),
+            DeliveryState::Rollout(rollout) => &rollout.progress.failures,
             DeliveryState::Off | DeliveryState::Unknown => &[],
         }
     }

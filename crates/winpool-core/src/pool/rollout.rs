@@ -54,6 +54,7 @@ pub struct RolloutPlan {
     /// The actions by name of the node, in this order; at most one for each node.
     pub actions: Vec<(String, RolloutAction)>,
     pub state: RolloutState,
+    pub progress: RolloutProgress,
     /// The nodes that run their desired configuration.
     pub done: BTreeSet<String>,
     /// Those of them that something else has changed since.
@@ -67,26 +68,16 @@ pub struct RolloutPlan {
 }
 
 /// The state of a rollout.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutState {
     /// Every node runs its desired configuration.
     Complete,
     /// Nodes are changing, or wait for others.
-    RollingOut(RolloutProgress),
+    RollingOut,
     /// The rollout is paused; nodes that have begun are finished.
-    Paused(RolloutProgress),
+    Paused,
     /// No further node begins, because the configuration failed.
-    Halted(RolloutProgress),
-}
-
-impl RolloutState {
-    /// The nodes where the desired configuration failed.
-    pub fn failures(&self) -> &[NodeFailure] {
-        match self {
-            Self::Complete => &[],
-            Self::RollingOut(progress) | Self::Paused(progress) | Self::Halted(progress) => &progress.failures,
-        }
-    }
+    Halted,
 }
 
 /// How far a rollout is. Names are in order.
@@ -133,9 +124,11 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
     for entry in &mut nodes {
         entry.action = entry.action.or_else(|| entry.removal_of_cordon(frozen)).or_else(|| entry.record(rules));
     }
+    let progress = progress_of(&nodes);
     RolloutPlan {
         begun: starts.begun(&nodes),
-        state: state_of(rules, &nodes, halted),
+        state: state_of(rules, &nodes, &progress, halted),
+        progress,
         done: nodes.iter().filter(|entry| entry.state == NodeRollout::Done).map(Entry::name).collect(),
         changed: done_with(&nodes, reason::CHANGED_ON_NODE),
         partly: done_with(&nodes, reason::PARTLY_APPLIED),
@@ -347,7 +340,7 @@ fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
     }
 }
 
-fn state_of(rules: &RolloutRules, nodes: &[Entry<'_>], halted: bool) -> RolloutState {
+fn progress_of(nodes: &[Entry<'_>]) -> RolloutProgress {
     let names = |wanted: &dyn Fn(&Entry) -> bool| nodes.iter().filter(|entry| wanted(entry)).map(Entry::name).collect();
     let begins = |entry: &Entry| entry.state == NodeRollout::Waiting && entry.begun_until.is_some();
     let failure = |entry: &Entry| match (&entry.state, entry.node.desired) {
@@ -357,18 +350,22 @@ fn state_of(rules: &RolloutRules, nodes: &[Entry<'_>], halted: bool) -> RolloutS
         _ => None,
     };
     let wanted = || nodes.iter().filter(|entry| entry.node.desired.is_some());
-    let progress = RolloutProgress {
+    RolloutProgress {
         done: wanted().filter(|entry| entry.state == NodeRollout::Done).count(),
         total: wanted().count(),
         in_progress: names(&|entry| entry.is_in_progress() || begins(entry)),
         unavailable: names(&|entry| !entry.is_available() && !entry.is_in_progress() && !begins(entry)),
         failures: nodes.iter().filter_map(failure).collect(),
-    };
-    let waits = wanted().any(|entry| entry.state == NodeRollout::Waiting || entry.is_in_progress());
-    match progress {
-        progress if halted || (!waits && !progress.failures.is_empty()) => RolloutState::Halted(progress),
-        progress if progress.done == progress.total => RolloutState::Complete,
-        progress if rules.paused => RolloutState::Paused(progress),
-        progress => RolloutState::RollingOut(progress),
+    }
+}
+
+fn state_of(rules: &RolloutRules, nodes: &[Entry<'_>], progress: &RolloutProgress, halted: bool) -> RolloutState {
+    let waits = |entry: &Entry| entry.state == NodeRollout::Waiting || entry.is_in_progress();
+    let waits = nodes.iter().any(|entry| entry.node.desired.is_some() && waits(entry));
+    match progress.done == progress.total {
+        _ if halted || (!waits && !progress.failures.is_empty()) => RolloutState::Halted,
+        true => RolloutState::Complete,
+        false if rules.paused => RolloutState::Paused,
+        false => RolloutState::RollingOut,
     }
 }

@@ -13,14 +13,10 @@ fn summary(plan: &RolloutPlan) -> String {
         RolloutAction::Assign(disruption) => format!("{name} Assign {}", disruption.name()),
         action => format!("{name} {action:?}"),
     });
-    let text = |name: &str, progress: &RolloutProgress| {
-        format!("{name} {}/{}, {} failed", progress.done, progress.total, progress.failures.len())
-    };
-    let state = match &plan.state {
+    let RolloutProgress { done, total, failures, .. } = &plan.progress;
+    let state = match plan.state {
         RolloutState::Complete => "Complete".to_owned(),
-        RolloutState::RollingOut(progress) => text("RollingOut", progress),
-        RolloutState::Paused(progress) => text("Paused", progress),
-        RolloutState::Halted(progress) => text("Halted", progress),
+        state => format!("{state:?} {done}/{total}, {} failed", failures.len()),
     };
     format!("{}: {state}", actions.collect::<Vec<_>>().join(", "))
 }
@@ -116,11 +112,8 @@ fn nodes_that_are_unavailable_for_any_cause_count() {
     for (case, rules, nodes, expected) in table {
         assert_eq!(summary(&Simulation::new(rules, nodes).plan()), expected, "{case}");
     }
-    let RolloutState::RollingOut(progress) =
-        Simulation::new(rules(), [done(), down(waiting()), waiting()]).plan().state
-    else {
-        panic!("rolling out")
-    };
+    let RolloutPlan { state, progress, .. } = Simulation::new(rules(), [done(), down(waiting()), waiting()]).plan();
+    assert_eq!(state, RolloutState::RollingOut);
     assert_eq!((progress.in_progress, progress.unavailable), (vec![], vec!["win-1".to_owned()]));
 }
 
@@ -157,8 +150,8 @@ fn a_rollout_halts_after_so_many_failures_and_says_where_and_why() {
     }
     let plan = Simulation::new(of(3), [rolled_back, refused, silent]).plan();
     let failures: Vec<_> = plan
-        .state
-        .failures()
+        .progress
+        .failures
         .iter()
         .map(|failure| format!("{} {} {}", failure.node, failure.config, failure.reason))
         .collect();
@@ -356,7 +349,7 @@ fn a_node_that_something_else_has_changed_is_reported_or_gets_its_configuration_
     }
 
     let mut simulation = Simulation { now: at(4000), ..Simulation::new(reapply, [changed(), changed(), done()]) };
-    assert_eq!(simulation.converge(), RolloutState::Complete);
+    assert_eq!(simulation.converge().state, RolloutState::Complete);
     assert!(simulation.nodes.values().all(|node| node.runs("new") && !node.is_changed()));
 }
 

@@ -12,7 +12,7 @@ use crate::pool::{
     Pool,
     delivery::DeliveryState,
     plan::{ActivePool, Plan},
-    rollout::{RolloutPlan, RolloutState},
+    rollout::{RolloutPlan, RolloutProgress, RolloutState},
 };
 
 /// A rollout or rotation that is not complete, or a spec that is being applied.
@@ -69,15 +69,14 @@ impl PoolProgress {
     fn of_rollout(plan: &Plan) -> Option<Self> {
         let active = plan.active()?;
         let DeliveryState::Rollout(rollout) = &active.delivery.state else { return None };
-        let (progress, continues) = match &rollout.state {
-            RolloutState::Complete => return Some(Self::default()),
-            RolloutState::RollingOut(progress) => (progress, true),
-            RolloutState::Paused(progress) | RolloutState::Halted(progress) => (progress, false),
-        };
+        if rollout.state == RolloutState::Complete {
+            return Some(Self::default());
+        }
+        let (progress, continues) = (&rollout.progress, rollout.state == RolloutState::RollingOut);
         Some(Self {
             nodes: Share::incomplete(progress.done, progress.total),
             in_work: progress.in_progress.clone(),
-            next: if continues { waiting(active, rollout, &progress.in_progress) } else { Vec::new() },
+            next: if continues { waiting(active, rollout) } else { Vec::new() },
             since: rollout.begun,
             ..Self::default()
         })
@@ -91,13 +90,10 @@ impl PoolProgress {
 }
 
 /// The members that wait for the nodes in progress, by name.
-fn waiting(active: &ActivePool, rollout: &RolloutPlan, in_progress: &[String]) -> Vec<String> {
-    let failed = active.delivery.failures();
-    let waits = |name: &String| {
-        !rollout.done.contains(name)
-            && !in_progress.contains(name)
-            && !failed.iter().any(|failure| failure.node == **name)
-    };
+fn waiting(active: &ActivePool, rollout: &RolloutPlan) -> Vec<String> {
+    let RolloutProgress { in_progress, failures, .. } = &rollout.progress;
+    let has_failed = |name: &String| failures.iter().any(|failure| failure.node == *name);
+    let waits = |name: &String| !rollout.done.contains(name) && !in_progress.contains(name) && !has_failed(name);
     let desired = active.members.iter().filter(|member| active.configs.name_for(&member.node).is_some());
     desired.map(|member| &member.node.name).filter(|name| waits(name)).cloned().collect()
 }

@@ -115,18 +115,19 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         );
         return Some(CONFIG_IN_EFFECT.because(reason::WRITE_FAILED, message));
     }
-    let (reason, progress, message) = match &rollout.state {
+    let progress = &rollout.progress;
+    let (reason, message) = match rollout.state {
         RolloutState::Complete => {
             let without = without_agent(input).because(&CONFIG_IN_EFFECT, reason::NOT_DELIVERED);
             let changed = changed_on_nodes(input, rollout);
             return worst_of([of_done(input, reason::CHANGED_ON_NODE, &rollout.changed, changed), without]);
         }
-        RolloutState::RollingOut(progress) => (reason::ROLLING_OUT, progress, waiting(input, progress)),
-        RolloutState::Paused(progress) => {
+        RolloutState::RollingOut => (reason::ROLLING_OUT, waiting(input, progress)),
+        RolloutState::Paused => {
             let message = "the rollout is paused. Set spec.delivery.rollout.paused: false to continue";
-            (reason::ROLLOUT_PAUSED, progress, message.to_owned())
+            (reason::ROLLOUT_PAUSED, message.to_owned())
         }
-        RolloutState::Halted(progress) => (reason::ROLLOUT_HALTED, progress, halted(input, progress)),
+        RolloutState::Halted => (reason::ROLLOUT_HALTED, halted(input, progress)),
     };
     let total = counted(progress.total, "node");
     let done = format!("{} of {total} {} configuration", progress.done, total.agree("runs its", "run their"));
@@ -134,8 +135,8 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         0 => String::new(),
         _ => format!(", in progress: {}", some_of(&progress.in_progress)),
     };
-    let count = match &rollout.state {
-        RolloutState::Halted(progress) => progress.failures.len(),
+    let count = match rollout.state {
+        RolloutState::Halted => progress.failures.len(),
         _ => progress.total - progress.done,
     };
     let [changed, partly] = [changed_on_nodes(input, rollout), partly_on_nodes(rollout)].map(Option::unwrap_or_default);
@@ -229,12 +230,6 @@ fn halted(input: &ReportInput, progress: &RolloutProgress) -> String {
     )
 }
 
-/// The first WindowsNodeConfig that could not be written, with the error.
-fn unwritten<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a WriteError)> {
-    let failed = input.done.failed().find(|(write, _)| write.action == Action::ApplyNodeConfig);
-    failed.map(|(write, error)| (write.object.name.as_str(), error))
-}
-
 #[cfg(test)]
 mod tests {
     use winpool_api::conditions::MACHINES_TEMPLATED;
@@ -296,4 +291,10 @@ mod tests {
             assert_eq!(delivery.remedy(counted(1, "node")), remedy);
         }
     }
+}
+
+/// The first WindowsNodeConfig that could not be written, with the error.
+fn unwritten<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a WriteError)> {
+    let failed = input.done.failed().find(|(write, _)| write.action == Action::ApplyNodeConfig);
+    failed.map(|(write, error)| (write.object.name.as_str(), error))
 }

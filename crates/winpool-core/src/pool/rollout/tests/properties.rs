@@ -4,7 +4,7 @@ use proptest::{prelude::*, sample::select};
 use winpool_api::{DriftPolicy, NodeLimit};
 
 use super::simulation::{Agent, Node, Simulation, rules};
-use crate::pool::rollout::{RolloutAction, RolloutRules, RolloutState, plan};
+use crate::pool::rollout::{RolloutAction, RolloutPlan, RolloutRules, RolloutState, plan};
 
 fn any_agent() -> impl Strategy<Value = Agent> {
     prop_oneof![
@@ -115,7 +115,7 @@ proptest! {
             let (failures, plan) = (simulation.failures(), simulation.plan());
             let begun = plan.actions.iter().filter(|(_, action)| begins(action)).count();
             prop_assert!(failures < simulation.rules.max_failures || begun == 0, "{failures} failures: {:?}", plan.actions);
-            prop_assert_eq!(plan.state.failures().len(), failures);
+            prop_assert_eq!(plan.progress.failures.len(), failures);
             simulation.step(written, seconds);
         }
     }
@@ -135,7 +135,7 @@ proptest! {
 
     #[test]
     fn a_rollout_without_failures_completes(mut simulation in any_world(|| (0_i64..60).prop_map(Agent::Applies).boxed())) {
-        prop_assert_eq!(simulation.converge(), RolloutState::Complete);
+        prop_assert_eq!(simulation.converge().state, RolloutState::Complete);
         prop_assert!(simulation.nodes.values().all(|node| node.runs("new") && node.cordon.is_none()));
     }
 
@@ -147,7 +147,7 @@ proptest! {
         for cut in cuts {
             simulation.step(cut, 7);
         }
-        prop_assert_eq!(simulation.converge(), RolloutState::Complete);
+        prop_assert_eq!(simulation.converge().state, RolloutState::Complete);
         prop_assert!(simulation.nodes.values().all(|node| node.runs("new") && node.cordon.is_none()));
     }
 
@@ -155,13 +155,14 @@ proptest! {
     /// for nodes that are down.
     #[test]
     fn a_rollout_ends(mut simulation in any_world(|| any_agent().boxed())) {
-        match simulation.converge() {
+        let RolloutPlan { state, progress, .. } = simulation.converge();
+        match state {
             RolloutState::Complete => prop_assert!(simulation.nodes.values().all(|node| node.runs("new"))),
-            RolloutState::Halted(progress) => prop_assert!(!progress.failures.is_empty()),
-            RolloutState::RollingOut(progress) => {
+            RolloutState::Halted => prop_assert!(!progress.failures.is_empty()),
+            RolloutState::RollingOut => {
                 prop_assert!(progress.in_progress.is_empty() && !progress.unavailable.is_empty(), "{progress:?}");
             }
-            RolloutState::Paused(progress) => prop_assert!(false, "{progress:?}"),
+            RolloutState::Paused => prop_assert!(false, "{progress:?}"),
         }
     }
 

@@ -12,8 +12,7 @@ use winpool_api::{
 use crate::{
     node::Cordon,
     pool::rollout::{
-        Assigned, Cordoned, Desired, PodsToEvict, RolloutAction, RolloutNode, RolloutPlan, RolloutRules, RolloutState,
-        plan,
+        Assigned, Cordoned, Desired, PodsToEvict, RolloutAction, RolloutNode, RolloutPlan, RolloutRules, plan,
     },
 };
 
@@ -264,14 +263,14 @@ impl Simulation {
     }
 
     /// Reconciles for an hour at most, until nothing changes.
-    pub fn converge(&mut self) -> RolloutState {
+    pub fn converge(&mut self) -> RolloutPlan {
         for _ in 0..3600 {
             let plan = self.step(usize::MAX, 1);
             if plan.actions.is_empty() && plan.next.is_none() {
-                return plan.state;
+                return plan;
             }
         }
-        self.plan().state
+        self.plan()
     }
 
     pub fn occupied(&self) -> usize {
