@@ -8,7 +8,7 @@ use winpool_api::{
 
 use super::input::{NodeMessages, ReportInput, worst_of};
 use crate::{
-    operation::{Action, WriteError},
+    operation::Action,
     pool::{
         delivery::DeliveryState,
         plan::Member,
@@ -108,9 +108,9 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         return Some(CONFIG_IN_EFFECT.because(reason::NOT_DELIVERED, message));
     }
     let rollout = rollout(input)?;
-    if let Some((name, error)) = unwritten(input) {
+    if let Some((object, error)) = input.unwritten(|write| write.action == Action::ApplyNodeConfig) {
         let message = format!(
-            "WindowsNodeConfig {name} cannot be written: {error}. Apply crds and config/agent, or remove the cause. {}",
+            "{object} cannot be written: {error}. Apply crds and config/agent, or remove the cause. {}",
             input.list()
         );
         return Some(CONFIG_IN_EFFECT.because(reason::WRITE_FAILED, message));
@@ -291,10 +291,4 @@ mod tests {
             assert_eq!(delivery.remedy(counted(1, "node")), remedy);
         }
     }
-}
-
-/// The first WindowsNodeConfig that could not be written, with the error.
-fn unwritten<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a WriteError)> {
-    let failed = input.done.failed().find(|(write, _)| write.action == Action::ApplyNodeConfig);
-    failed.map(|(write, error)| (write.object.name.as_str(), error))
 }

@@ -13,7 +13,7 @@ use winpool_api::{
 use crate::{
     ForeignText,
     kubernetes::shell_quoted,
-    operation::Done,
+    operation::{Done, Write, WriteError, WriteTarget},
     pool::{
         Members, Pool, Snapshot, Spec,
         plan::{ActivePool, Member},
@@ -80,6 +80,12 @@ impl ReportInput<'_> {
     /// The workloads of the pool, if pods are read.
     pub fn workloads(&self) -> Option<&PoolWorkloads> {
         self.snapshot.workloads.of(&self.pool.name)
+    }
+
+    /// The first write of these that failed, with the error.
+    pub fn unwritten(&self, is_one: impl Fn(&Write) -> bool) -> Option<(&WriteTarget, &WriteError)> {
+        let failed = self.done.failed().find(|(write, _)| is_one(write));
+        failed.map(|(write, error)| (&write.object, error))
     }
 
     /// The date of the reconcile.

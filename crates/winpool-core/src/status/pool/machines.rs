@@ -10,7 +10,7 @@ use super::input::{ReportInput, about, worst_of};
 use crate::{
     Problem,
     kind::Kind,
-    operation::{Action, Write, WriteTarget},
+    operation::{Action, Write},
     pool::machines::{ClusterApiState, GroupPlan, MachineRules, Reference, Selected, has_left_objects},
     text::{counted, some_of, some_of_many},
 };
@@ -148,8 +148,8 @@ fn invalid(selected: &Selected) -> Option<ComputedCondition> {
 
 /// A write of an object of Cluster API that failed.
 fn unwritten(input: &ReportInput) -> Option<ComputedCondition> {
-    let of_machines = |object: &WriteTarget| object.kind == Kind::SECRET || Kind::CLUSTER_API.contains(&object.kind);
-    let (Write { object, .. }, error) = input.done.failed().find(|(write, _)| of_machines(&write.object))?;
+    let is_of_machines = |kind| kind == Kind::SECRET || Kind::CLUSTER_API.contains(&kind);
+    let (object, error) = input.unwritten(|write| is_of_machines(write.object.kind))?;
     let message = format!(
         "{object} cannot be written: {error}. Apply config/cluster-api for namespace {}, or remove the cause",
         object.namespace.as_deref().unwrap_or_default()

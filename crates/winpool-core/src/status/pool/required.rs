@@ -23,7 +23,7 @@ use crate::{
     Problem,
     kind::Kind,
     kubernetes::WorkloadName,
-    operation::{Outcome, Purpose, Write, WriteError},
+    operation::{Outcome, Purpose, Write},
     ownership::RecordState,
     pool::{
         Consent, Members,
@@ -516,10 +516,11 @@ pub fn config_rendered(input: &ReportInput) -> Option<ComputedCondition> {
 fn rendered(input: &ReportInput, unrendered: &[Unrendered]) -> ComputedCondition {
     let configs = &input.active.configs;
     let namespace = &input.snapshot.namespace;
-    if let Some((name, text)) = unwritten_config(input) {
+    if let Some((object, error)) = input.unwritten(|write| write.object.kind == Kind::CONFIG_MAP) {
         let message = format!(
-            "ConfigMap {namespace}/{name} cannot be written: {text}. Remove the cause, such as a quota, a policy or another \
-             object of this name"
+            "ConfigMap {namespace}/{} cannot be written: {error}. Remove the cause, such as a quota, a policy or another \
+             object of this name",
+            object.name
         );
         return CONFIG_RENDERED.because(reason::WRITE_FAILED, message);
     }
@@ -549,12 +550,6 @@ fn rendered(input: &ReportInput, unrendered: &[Unrendered]) -> ComputedCondition
         Some(newer) => CONFIG_RENDERED.because(reason::TABLES_END_AT, format!("{message}. {newer}. {}", input.list())),
         None => CONFIG_RENDERED.because(reason::RENDERED, message),
     }
-}
-
-/// The first ConfigMap that could not be written, with the error.
-fn unwritten_config<'a>(input: &ReportInput<'a>) -> Option<(&'a str, &'a WriteError)> {
-    let failed = input.done.failed().find(|(write, _)| write.object.kind == Kind::CONFIG_MAP);
-    failed.map(|(write, error)| (write.object.name.as_str(), error))
 }
 
 /// Adds the nodes that have less of a resource than the profile reserves.
