@@ -9,7 +9,7 @@ use serde_json::Value;
 use winpool_api::{
     Taint, TaintEffect,
     facts::{
-        Build, Minor, OsVersion, builds,
+        Build, Minor, builds,
         known_issues::{ComponentVersion, NodeComponent},
         version_compatibility::{Isolation, UtilityVm},
     },
@@ -23,8 +23,6 @@ use super::{
 };
 use crate::{
     image::{HostNode, Lookup, Reference, ReplacedImages},
-    node::{ARCHITECTURE, labels_of_kubelet},
-    release_labels,
     workload::{
         SchedulingState, System, Template,
         placement::{EffectiveSpec, MatchingPool, Unschedulable},
@@ -331,24 +329,7 @@ fn os_sku(build: Build) -> Option<String> {
 /// A pool with nodes of every build.
 fn any_windows_nodes() -> PoolState {
     let taints = vec![Taint { key: "os".to_owned(), value: "windows".to_owned(), effect: TaintEffect::NoSchedule }];
-    let labels = |build: Build| {
-        let mut labels = labels_of_kubelet(build);
-        release_labels::replace(&mut labels, release_labels::expected(build));
-        labels
-    };
-    let group = |build: Build| NodeGroup {
-        exists: false,
-        labels: labels(build),
-        individual: Arc::default(),
-        taints: taints.clone(),
-        withheld: Vec::new(),
-        host: HostNode {
-            os: OsVersion { build, revision: None },
-            architecture: ARCHITECTURE.to_owned(),
-            containerd: None,
-        },
-        handlers: None,
-    };
+    let group = |build: Build| NodeGroup { taints: taints.clone(), ..NodeGroup::expected(build) };
     PoolState {
         name: String::new(),
         build: NEWEST_BUILD,

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Named,
     image::HostNode,
-    node::{ARCHITECTURE, WindowsNode, labels_of_kubelet},
+    node::{ARCHITECTURE, WindowsNode},
     release_labels,
     render::reserve::ConfigState,
     workload::{
@@ -285,26 +285,17 @@ fn node_group(
 
 /// The group of the nodes that a pool without nodes expects.
 fn expected_group(pool: &Pool, spec: &Spec) -> NodeGroup {
-    let mut labels = labels_of_kubelet(spec.build);
-    labels.insert(label::POOL.to_owned(), pool.name.clone());
-    release_labels::replace(&mut labels, release_labels::expected(spec.build));
-    labels.extend(spec.labels.clone());
+    let mut group = NodeGroup::expected(spec.build);
+    group.labels.insert(label::POOL.to_owned(), pool.name.clone());
+    group.labels.extend(spec.labels.clone());
     if let Members::Selector(selector) = &spec.members {
-        labels.extend(selector.match_labels.clone());
+        group.labels.extend(selector.match_labels.clone());
     }
-    let os = OsVersion { build: spec.build, revision: None };
     let mut taints = spec.taints.clone();
     taints.sort();
-    let (taints, withheld) = if pool.enforces() { (taints, Vec::new()) } else { (Vec::new(), taints) };
-    NodeGroup {
-        exists: false,
-        labels,
-        individual: Arc::default(),
-        taints,
-        withheld,
-        host: HostNode { os, architecture: ARCHITECTURE.to_owned(), containerd: None },
-        handlers: None,
-    }
+    let place = if pool.enforces() { &mut group.taints } else { &mut group.withheld };
+    *place = taints;
+    group
 }
 
 /// The order of groups in a pool. Labels come last: which of them a state has must not decide which host or taint a

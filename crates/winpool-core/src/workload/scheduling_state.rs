@@ -9,7 +9,7 @@ use std::{
 use winpool_api::{
     Taint,
     facts::{
-        Build,
+        Build, OsVersion,
         containerd::HYPERV_HANDLER,
         version_compatibility::{Isolation, UtilityVm},
     },
@@ -17,7 +17,11 @@ use winpool_api::{
 };
 
 use super::{Scheduling, System};
-use crate::image::HostNode;
+use crate::{
+    image::HostNode,
+    node::{ARCHITECTURE, labels_of_kubelet},
+    release_labels,
+};
 
 /// The state that workloads are checked against.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -128,6 +132,22 @@ impl SchedulingState {
 }
 
 impl NodeGroup {
+    /// Nodes of a build that do not exist yet, with the labels that every such node gets.
+    pub fn expected(build: Build) -> Self {
+        let mut labels = labels_of_kubelet(build);
+        release_labels::replace(&mut labels, release_labels::expected(build));
+        let (os, architecture) = (OsVersion { build, revision: None }, ARCHITECTURE.to_owned());
+        Self {
+            exists: false,
+            labels,
+            individual: Arc::default(),
+            taints: Vec::new(),
+            withheld: Vec::new(),
+            host: HostNode { os, architecture, containerd: None },
+            handlers: None,
+        }
+    }
+
     /// Whether the value of a label, or its absence, is known for these nodes.
     pub fn is_label_known(&self, key: &str) -> bool {
         if self.exists { !self.individual.contains(key) } else { self.labels.contains_key(key) }
