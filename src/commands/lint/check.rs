@@ -146,9 +146,13 @@ pub(super) fn check_with(
     let unjudged_machines = machines.unjudged().to_vec();
     let report = LintReport { ignored, files, empty, skipped, unjudged_machines, ..LintReport::default() };
     let mut checker = Checker {
-        context: LintContext::new(target, &state, lookups)
-            .with(selected_keys, has_csi_proxy, nodes, machines)
-            .with_replaced_images(replaced_images),
+        context: LintContext::new(target, &state, lookups).with(
+            selected_keys,
+            has_csi_proxy,
+            replaced_images,
+            nodes,
+            machines,
+        ),
         report,
         findings: Vec::new(),
         suppressions: Suppressions::default(),

@@ -161,23 +161,18 @@ impl<'a> LintContext<'a> {
         (!self.target.is_default).then_some(self.target.minor)
     }
 
-    /// The context of manifests with pools that select nodes by these keys, with or without csi-proxy, and with these nodes and
-    /// machines.
+    /// The context of manifests with pools that select nodes by these keys, with or without csi-proxy, with Kustomizations that
+    /// replace these images, and with these nodes and machines.
     #[must_use]
     pub fn with(
         self,
         selected_keys: BTreeSet<String>,
         has_csi_proxy: bool,
+        replaced_images: ReplacedImages,
         nodes: LintedNodes,
         machines: LintedMachines,
     ) -> Self {
-        Self { selected_keys, has_csi_proxy, nodes, machines, ..self }
-    }
-
-    /// The context of manifests with Kustomizations that replace these images.
-    #[must_use]
-    pub fn with_replaced_images(self, replaced_images: ReplacedImages) -> Self {
-        Self { replaced_images, ..self }
+        Self { selected_keys, has_csi_proxy, replaced_images, nodes, machines, ..self }
     }
 
     /// The names of the RuntimeClasses in the manifests, with those of their pools.
