@@ -147,25 +147,31 @@ fn runtime_reports(status: &core::PodStatus, template: &Template) -> Vec<Option<
     template.containers.iter().map(|container| runtime_report(by_name.get(container.name.as_str())?)).collect()
 }
 
+/// The present state of a container, and the one before.
+fn states(status: &core::ContainerStatus) -> impl Iterator<Item = &core::ContainerState> {
+    [&status.state, &status.last_state].into_iter().flatten()
+}
+
+/// The messages of the container runtime about a container.
+pub(crate) fn runtime_messages(status: &core::ContainerStatus) -> impl Iterator<Item = &str> {
+    states(status).flat_map(|state| {
+        let waiting = state.waiting.as_ref().and_then(|waiting| waiting.message.as_deref());
+        let ended = state.terminated.as_ref().and_then(|ended| ended.message.as_deref());
+        [waiting, ended].into_iter().flatten()
+    })
+}
+
 /// What the container runtime reported about the image of a container.
 pub(crate) fn runtime_report(status: &core::ContainerStatus) -> Option<RuntimeReport> {
-    let states = [status.state.as_ref(), status.last_state.as_ref()];
-    let mut messages = states.into_iter().flatten().flat_map(|state| {
-        let waiting = state.waiting.as_ref().and_then(|waiting| waiting.message.as_deref());
-        let terminated = state.terminated.as_ref().and_then(|terminated| terminated.message.as_deref());
-        [waiting, terminated].into_iter().flatten()
-    });
     if status.state.as_ref().is_some_and(|state| state.running.is_some()) {
         return Some(RuntimeReport::Started);
     }
-    if let Some(message) = messages.find(|message| runtime_errors::is_platform_mismatch(message)) {
+    if let Some(message) = runtime_messages(status).find(|message| runtime_errors::is_platform_mismatch(message)) {
         return Some(RuntimeReport::incompatible(message));
     }
     // A container that failed to start has no start time.
-    let started = |state: &&core::ContainerState| {
-        state.terminated.as_ref().is_some_and(|terminated| terminated.started_at.is_some())
-    };
-    states.into_iter().flatten().find(started).map(|_| RuntimeReport::Started)
+    let has_run = |state: &core::ContainerState| state.terminated.as_ref().is_some_and(|end| end.started_at.is_some());
+    states(status).any(has_run).then_some(RuntimeReport::Started)
 }
 
 impl RuntimeReport {

@@ -15,6 +15,7 @@ use crate::{
     doctor::case::{Case, Checked, Observation, PodState, START, containers, contains_one, phase, uses_host_network},
     object_key,
     text::some_of,
+    workload::runtime_messages,
 };
 
 /// The reasons of a container that waits for its image.
@@ -47,14 +48,7 @@ pub fn exit_codes(case: &Case<'_>) -> Checked {
 
 /// The messages of the container runtime about containers.
 fn messages(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, &str)> {
-    containers(pod).flat_map(|one| {
-        let states = [&one.state, &one.last_state].into_iter().flatten();
-        states.flat_map(move |state| {
-            let waiting = state.waiting.as_ref().and_then(|waiting| waiting.message.as_deref());
-            let ended = state.terminated.as_ref().and_then(|ended| ended.message.as_deref());
-            [waiting, ended].into_iter().flatten().map(move |message| (one, message))
-        })
-    })
+    containers(pod).flat_map(|one| runtime_messages(one).map(move |message| (one, message)))
 }
 
 /// Images that do not match the Windows of the node.
