@@ -166,18 +166,31 @@ impl PoolProblem {
     fn of_condition(of: &ConditionType, condition: &Condition, affected: Affected, places: &commands::Places) -> Self {
         let Affected { nodes, workloads, workload_count } = affected;
         let explain = format!("winpool explain {}/{}", of.name, condition.reason);
+        let found = (of.name, condition.reason.as_str(), condition.message.clone());
         Self {
-            condition: of.name.to_owned(),
-            reason: condition.reason.clone(),
-            object: None,
-            harm: of.harm_of(&condition.reason),
-            subject: of.subject_of(&condition.reason).name(),
             problem: of.problem_name(&condition.reason),
-            message: condition.message.clone(),
             count: [nodes.len(), workload_count].into_iter().find(|count| *count > 0),
             nodes,
             workloads,
             commands: places.commands(of.name, &condition.reason).chain([explain]).collect(),
+            ..Self::new(found, of.harm_of(&condition.reason), of.subject_of(&condition.reason))
+        }
+    }
+
+    /// A problem from its type, reason and message, that affects no known objects.
+    fn new((condition, reason, message): (&str, &str, String), harm: Harm, subject: Subject) -> Self {
+        Self {
+            condition: condition.to_owned(),
+            reason: reason.to_owned(),
+            object: None,
+            harm,
+            subject: subject.name(),
+            problem: format!("{}/{reason}", subject.name()),
+            message,
+            count: None,
+            nodes: Vec::new(),
+            workloads: Vec::new(),
+            commands: Vec::new(),
         }
     }
 }
@@ -212,19 +225,8 @@ fn not_reconciled(pool: &Pool, places: &commands::Places) -> Option<PoolProblem>
         ),
         Some(_) => return None,
     };
-    Some(PoolProblem {
-        condition: "Operator".to_owned(),
-        reason: reason.to_owned(),
-        object: None,
-        harm,
-        subject: Subject::Spec.name(),
-        problem: format!("{}/{reason}", Subject::Spec.name()),
-        message,
-        count: None,
-        nodes: Vec::new(),
-        workloads: Vec::new(),
-        commands: places.commands("Operator", reason).collect(),
-    })
+    let commands = places.commands("Operator", reason).collect();
+    Some(PoolProblem { commands, ..PoolProblem::new(("Operator", reason, message), harm, Subject::Spec) })
 }
 
 /// Whether the problems of a pool may be about pods, which are read only then.

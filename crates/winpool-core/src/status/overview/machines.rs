@@ -77,17 +77,10 @@ pub fn problems(pool: &Pool, objects: &[MachineObject]) -> impl Iterator<Item = 
 
 fn problem(object: &MachineObject, found: &MachineCondition) -> PoolProblem {
     let MachineObject { kind, namespace, name, .. } = object;
+    let MachineCondition { kind: condition, reason, message, .. } = found;
     PoolProblem {
-        condition: found.kind.clone(),
-        reason: found.reason.clone(),
         object: Some(format!("{kind} {namespace}/{name}")),
-        harm: Harm::NotApplied,
-        subject: Subject::Machines.name(),
-        problem: format!("{}/{}", Subject::Machines.name(), found.reason),
-        message: found.message.clone(),
-        count: None,
-        nodes: Vec::new(),
-        workloads: Vec::new(),
         commands: vec![format!("kubectl -n {namespace} describe {}.{} {name}", kind.plural, kind.group)],
+        ..PoolProblem::new((condition, reason, message.clone()), Harm::NotApplied, Subject::Machines)
     }
 }
