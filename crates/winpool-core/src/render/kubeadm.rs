@@ -27,7 +27,7 @@ use winpool_api::{
             ApiVersion, CLOUD_UNINITIALIZED, CONTAINERD_CONFIG, CONTAINERD_DROP_IN, DIRECTORY, RESTART_KUBELET,
             UNINITIALIZED,
         },
-        containerd::{CERTS_D, DropIn},
+        containerd::{CERTS_D, DropIn, release_line},
         kubelet_fields::HOST_RESOLVERS,
         kubelet_flags::{REGISTER_WITH_TAINTS, RESOLV_CONF, WINDOWS_PRIORITYCLASS},
         layers::KUBEADM_PATCHES_SINCE,
@@ -253,14 +253,8 @@ impl Builder<'_> {
         let Machine { profile, variant, .. } = self.machine;
         let ContainerRuntime::Containerd(line) = variant.runtime else { return };
         let has_main_file = files.position(CONTAINERD_CONFIG).is_some();
-        let settings = &profile.containerd;
-        let version = line.release(0);
-        let input = containerd::ContainerdInput {
-            version,
-            pause_image: self.image,
-            settings,
-            extra: &profile.containerd_extra,
-        };
+        let (settings, extra, version) = (&profile.containerd, &profile.containerd_extra, line.release(0));
+        let input = containerd::ContainerdInput { version, pause_image: self.image, settings, extra };
         let added = match containerd::drop_in(version) {
             // A main file of the template need not import drop-ins.
             Ok(DropIn::DeepMerge) if !has_main_file => {
@@ -271,9 +265,7 @@ impl Builder<'_> {
             Err(problem) => Err(problem),
         };
         self.problems.extend(added.err());
-        if winpool_api::facts::containerd::release_line(version)
-            .is_some_and(|line| line.keys.registry_config_path.is_some())
-        {
+        if release_line(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
             for mirror in &settings.registry_mirrors {
                 let path = format!("{CERTS_D}/{}/hosts.toml", hosts::directory(&mirror.registry)).replace('\\', "/");
                 self.add(files, &path, &hosts::hosts(mirror).1);
@@ -341,16 +333,11 @@ impl Builder<'_> {
         }
         // The flag overrides the taints of nodeRegistration.
         let flag = arguments.get(REGISTER_WITH_TAINTS.name).map(|text| merged_taints(&path, text, taints));
-        match flag {
-            Some(Ok(text)) => arguments.replace(REGISTER_WITH_TAINTS.name, text),
-            Some(Err(problem)) => self.problems.push(problem),
-            None => {}
-        }
+        let replaced = flag.map(|flag| flag.map(|text| arguments.replace(REGISTER_WITH_TAINTS.name, text)));
+        self.problems.extend(replaced.and_then(Result::err));
         if !node_labels.is_empty() {
-            match merged_labels(&path, arguments.get(NODE_LABELS).unwrap_or_default(), node_labels) {
-                Ok(text) => arguments.replace(NODE_LABELS, text),
-                Err(problem) => self.problems.push(problem),
-            }
+            let merged = merged_labels(&path, arguments.get(NODE_LABELS).unwrap_or_default(), node_labels);
+            self.problems.extend(merged.map(|text| arguments.replace(NODE_LABELS, text)).err());
         }
         self.problems.extend(arguments.problems(&path, variant.kubelet));
         match merged {

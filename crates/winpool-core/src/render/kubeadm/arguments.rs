@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use winpool_api::{
-    Taint, TaintKey,
+    Taint,
     facts::{
         Minor,
         cluster_api::{ApiVersion, MAX_ARGUMENT},
@@ -129,17 +129,30 @@ pub fn labels(text: &str) -> BTreeMap<String, String> {
 /// # Errors
 /// A label with two values.
 pub fn merged_labels(path: &str, text: &str, labels: &BTreeMap<String, String>) -> Result<String, Problem> {
+    let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+    let merged = merged(text, labels, |entry| ([entry.split_once('=').map_or(entry, |(key, _)| key), ""], entry));
+    merged.map_err(|(existing, wanted)| {
+        let wrong = format!("{NODE_LABELS} has {existing}, and the selector of the pool requires {wanted}");
+        Problem::new(path, wrong, "correct the label in the template, or spec.nodeSelector")
+    })
+}
+
+/// The entries of an argument, merged with others. `parts` are the key and the value of an entry.
+///
+/// # Errors
+/// The entries of a key with two values.
+fn merged(
+    text: &str,
+    others: impl Iterator<Item = String>,
+    parts: fn(&str) -> ([&str; 2], &str),
+) -> Result<String, (String, String)> {
     let mut entries: Vec<String> = split(text).map(str::to_owned).collect();
-    for (key, value) in labels {
-        let existing = split(text).find(|entry| entry.split_once('=').map_or(*entry, |(key, _)| key) == key);
-        let entry = format!("{key}={value}");
-        match existing {
-            Some(existing) if existing != entry => {
-                let wrong = format!("{NODE_LABELS} has {existing}, and the selector of the pool requires {entry}");
-                return Err(Problem::new(path, wrong, "correct the label in the template, or spec.nodeSelector"));
-            }
+    for wanted in others {
+        let (key, value) = parts(&wanted);
+        match split(text).find(|entry| parts(entry).0 == key) {
+            Some(existing) if parts(existing).1 != value => return Err((existing.to_owned(), wanted)),
             Some(_) => {}
-            None => entries.push(entry),
+            None => entries.push(wanted),
         }
     }
     Ok(entries.join(","))
@@ -161,19 +174,12 @@ pub fn taints(text: &str) -> Option<Vec<Taint>> {
 /// # Errors
 /// A taint with two values.
 pub fn merged_taints(path: &str, text: &str, taints: &[Taint]) -> Result<String, Problem> {
-    let mut entries: Vec<String> = split(text).map(str::to_owned).collect();
-    for taint in taints {
-        let key = TaintKey::from(taint);
-        let wanted = taint_flag(taint);
-        match split(text).find(|entry| taint_key(entry) == key.to_string()) {
-            Some(existing) if !is_same_taint(existing, taint) => {
-                return Err(two_taints(path, existing, &wanted));
-            }
-            Some(_) => {}
-            None => entries.push(wanted),
-        }
-    }
-    Ok(entries.join(","))
+    let merged = merged(text, taints.iter().map(taint_flag), |entry| {
+        let (left, effect) = entry.rsplit_once(':').unwrap_or((entry, ""));
+        let (key, value) = left.split_once('=').unwrap_or((left, ""));
+        ([key, effect], value)
+    });
+    merged.map_err(|(existing, wanted)| two_taints(path, &existing, &wanted))
 }
 
 /// The taints of `nodeRegistration.taints`, with others added.
@@ -205,18 +211,6 @@ fn two_taints(path: &str, existing: &str, wanted: &str) -> Problem {
 
 fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|entry| !entry.is_empty())
-}
-
-/// `key:Effect` of `key=value:Effect` or `key:Effect`.
-fn taint_key(entry: &str) -> String {
-    let (left, effect) = entry.rsplit_once(':').unwrap_or((entry, ""));
-    let key = left.split_once('=').map_or(left, |(key, _)| key);
-    format!("{key}:{effect}")
-}
-
-fn is_same_taint(entry: &str, taint: &Taint) -> bool {
-    let left = entry.rsplit_once(':').map_or(entry, |(left, _)| left);
-    left.split_once('=').map_or("", |(_, value)| value) == taint.value
 }
 
 #[cfg(test)]
