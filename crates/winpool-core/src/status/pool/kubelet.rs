@@ -41,18 +41,14 @@ pub fn version_skew(input: &ReportInput) -> Option<ComputedCondition> {
         }
     }
     let not_checked = newer_than_tables(input);
-    let newer = about(&VERSION_SKEW, reason::KUBELET_NEWER_THAN_API_SERVER, &newer, |nodes, names| {
-        let run = nodes.agree("runs", "run");
-        format!(
-            "{nodes} {run} a kubelet that is newer than API server {api_server}: {names}. Upgrade the control plane first"
-        )
-    });
-    let older = about(&VERSION_SKEW, reason::KUBELET_TOO_OLD, &older, |nodes, names| {
-        let run = nodes.agree("runs", "run");
-        format!(
-            "{nodes} {run} a kubelet that is too old for API server {api_server}: {names}. Upgrade or replace the nodes"
-        )
-    });
+    let outside = |reason, found: &[String], wrong: &str, remedy: &str| {
+        about(&VERSION_SKEW, reason, found, |nodes, names| {
+            let run = nodes.agree("runs", "run");
+            format!("{nodes} {run} a kubelet that is {wrong} API server {api_server}: {names}. {remedy}")
+        })
+    };
+    let newer = outside(reason::KUBELET_NEWER_THAN_API_SERVER, &newer, "newer than", "Upgrade the control plane first");
+    let older = outside(reason::KUBELET_TOO_OLD, &older, "too old for", "Upgrade or replace the nodes");
     let Some(worst) = worst_of([newer, older, unknown.because(&VERSION_SKEW, reason::UNKNOWN_VERSION)]) else {
         return Some(VERSION_SKEW.because(reason::TABLES_END_AT, format!("{}. {}", not_checked?, input.list())));
     };
