@@ -45,11 +45,11 @@ pub trait Named {
 
 /// Types with the field that is their name.
 macro_rules! named {
-    ($($type:ty: $field:ident),*) => {
+    ($($type:ty: $($field:tt).+),*) => {
         $(impl $crate::Named for $type {
             #[allow(clippy::misnamed_getters)] // a field `name` beside `key` has no namespace, and is not unique
             fn name(&self) -> &str {
-                &self.$field
+                &self.$($field).+
             }
         })*
     };

@@ -15,7 +15,7 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use crate::{ForeignText, Named, ResourceVersion, kind::Kind, named, node::last_other_writer, object_key};
+use crate::{ForeignText, ResourceVersion, kind::Kind, named, node::last_other_writer, object_key};
 
 /// A group of machines of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -316,23 +316,14 @@ impl TemplateView {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachinePoolView(pub MachineGroup);
 
-impl Named for MachinePoolView {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-}
-
 /// A KubeadmConfig of winpool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeadmConfigView(pub TemplateView);
 
-impl Named for KubeadmConfigView {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-}
-
-named!(ClusterView: key, MachineGroup: key, MachineSetView: key, MachineView: key, TemplateView: key);
+named!(
+    ClusterView: key, MachineGroup: key, MachinePoolView: 0.key, MachineSetView: key, MachineView: key, TemplateView: key,
+    KubeadmConfigView: 0.key
+);
 
 #[cfg(test)]
 mod tests {
