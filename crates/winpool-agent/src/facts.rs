@@ -146,7 +146,7 @@ fn first(mut all: Vec<String>, max: usize) -> Vec<String> {
 
 /// The time of the start in whole seconds, which stays as it was reported unless Windows was started since.
 fn started(booted: Timestamp, former: &NodeFacts) -> Time {
-    let reported = former.booted_at.as_ref().filter(|former| differ_by(booted, former.0) <= BOOT_TOLERANCE);
+    let reported = former.booted_at.as_ref().filter(|former| booted.duration_since(former.0).abs() <= BOOT_TOLERANCE);
     let whole = Timestamp::from_second(booted.as_second()).unwrap_or(booted);
     reported.cloned().unwrap_or(Time(whole))
 }
@@ -157,10 +157,6 @@ fn clock_offset(now: Timestamp, reference: Timestamp, former: &NodeFacts) -> Opt
         |reported: &i32| (offset - SignedDuration::from_secs(i64::from(*reported))).abs() <= CLOCK_TOLERANCE;
     let seconds = i32::try_from(offset.as_secs()).unwrap_or(if offset.is_negative() { i32::MIN } else { i32::MAX });
     (offset.abs() > CLOCK_TOLERANCE).then(|| former.clock_offset_seconds.filter(is_as_reported).unwrap_or(seconds))
-}
-
-fn differ_by(one: Timestamp, other: Timestamp) -> SignedDuration {
-    one.duration_since(other).abs()
 }
 
 /// Whether images are to be removed: from the higher threshold on, until the lower one is reached.

@@ -166,9 +166,7 @@ impl MigrationPlanner<'_> {
             index.set_pod(&pod.key, Some(pod.clone()));
             match index.pool_of(&pod.key) {
                 Some(own) if own == pool => pods.entry(pod.workload.clone()).or_default().push(pod.clone()),
-                Some(_) => {
-                    in_other_pools.insert(pod.workload.as_ref());
-                }
+                Some(_) => drop(in_other_pools.insert(pod.workload.as_ref())),
                 None => {}
             }
         }
@@ -206,7 +204,8 @@ impl MigrationPlanner<'_> {
             MigrationTarget::Version { .. } => pool,
             MigrationTarget::Pool(other) => other,
         };
-        let hosts = Planner::new(&after).members(destination).filter_map(hostname).map(str::to_owned).collect();
+        let planner = Planner::new(&after);
+        let hosts = planner.members(destination).filter_map(|node| node.labels.get(label::HOSTNAME).cloned()).collect();
         let destination = Destination { state: &state, pool: state.pool(destination)?, hosts, lookups };
         let workloads = self.workloads(pool);
         let migration = |workload: &PoolWorkload| {
@@ -255,10 +254,6 @@ fn is_first_pool(pool: &str, template: &Template, state: &SchedulingState) -> bo
 /// Whether a node is ready and not cordoned.
 fn is_schedulable(node: &WindowsNode) -> bool {
     node.ready && node.taints.iter().all(|taint| taint.key != CORDONED)
-}
-
-fn hostname(node: &WindowsNode) -> Option<&str> {
-    node.labels.get(label::HOSTNAME).map(String::as_str)
 }
 
 /// The snapshot after the migration and the next reconcile.

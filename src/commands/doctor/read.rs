@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, slice};
 
 use jiff::SignedDuration;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -52,7 +52,8 @@ impl SubjectReader {
             DiagnosisSubject::Node { name } => self.read_node(&mut evidence, name).await?,
             DiagnosisSubject::Pod { namespace, name } => self.read_pod(&mut evidence, namespace, name).await?,
         }
-        let pods = evidence.pods().map(uids).unwrap_or_default();
+        let pods = evidence.pods().unwrap_or_default().iter();
+        let pods: BTreeSet<String> = pods.filter_map(|pod| pod.metadata.uid.clone()).collect();
         let is_about = |event: &Value| event["involvedObject"]["uid"].as_str().is_some_and(|uid| pods.contains(uid));
         let events = match &evidence.pods {
             // Without the pods it is not known which events are about them.
@@ -99,7 +100,8 @@ impl SubjectReader {
         if let EvidenceLayer::Read { items, .. } = &mut evidence.nodes {
             retain_members(items, pools.clone(), name);
         }
-        let names = node_names(evidence);
+        let nodes = evidence.nodes().unwrap_or_default().iter();
+        let names: Vec<_> = nodes.filter_map(|node| node.metadata.name.clone()).collect();
         self.read_on_nodes(evidence, &names).await;
         if let Some(used) = pools.get(name).and_then(|pool| pool.status.cluster_api.as_ref()) {
             let groups: BTreeSet<&str> = used.groups.iter().map(|group| group.name.as_str()).collect();
@@ -196,15 +198,6 @@ fn place_of_events(subject: &DiagnosisSubject) -> EvidencePlace {
 fn failure(unavailable: Unavailable) -> CommandError {
     let Unavailable { part, reason } = unavailable;
     CommandError::Cluster(format!("cannot read {}: {reason}", part.resource()))
-}
-
-fn uids(pods: &[Pod]) -> BTreeSet<String> {
-    pods.iter().filter_map(|pod| pod.metadata.uid.clone()).collect()
-}
-
-fn node_names(evidence: &Evidence) -> Vec<String> {
-    let nodes = evidence.nodes().unwrap_or_default();
-    nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
 }
 
 /// The names of nodes, of those that are not ready first.

@@ -40,7 +40,9 @@ impl Preference {
     /// The preference for groups.
     pub fn new(groups: &[Group]) -> Self {
         let mut counts = BTreeMap::new();
-        let os_taints_of = |group: &Group| group.nodes.iter().flat_map(|node| os_taints(node)).collect::<Vec<_>>();
+        let os_taints_of = |group: &Group| {
+            group.nodes.iter().flat_map(|node| node.lasting_taints().filter(is_for_windows)).collect::<Vec<_>>()
+        };
         for found in groups.iter().map(os_taints_of) {
             if found.iter().collect::<BTreeSet<_>>().len() > 1 {
                 found.into_iter().for_each(|taint| *counts.entry(taint).or_default() += 1);
@@ -84,10 +86,6 @@ impl TaintUse {
         let names = |nodes: Vec<&WindowsNode>| nodes.into_iter().map(|node| node.name.clone()).collect();
         Self { taint: taint.clone(), nodes: names(with), others: names(without) }
     }
-}
-
-fn os_taints(node: &WindowsNode) -> impl Iterator<Item = Taint> + '_ {
-    node.lasting_taints().filter(is_for_windows)
 }
 
 /// Whether a taint keeps Linux pods off Windows nodes.

@@ -71,20 +71,17 @@ pub fn is_allowed(pool: &Pool, name: &str) -> bool {
 /// Whether a ConfigMap is one that winpool rendered for a pool: its content is that of its name, and of the digest that agents
 /// were assigned. A node can name any ConfigMap, and a name has only a part of the digest.
 pub fn is_own(snapshot: &Snapshot, pool: &Pool, map: &ConfigMapView) -> bool {
+    let has_agents = pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some());
     let is_assigned = |node_configs: &Objects<NodeConfigView>| {
         let specs = node_configs.values().filter_map(|config| config.spec.as_ref());
         let mut assigned =
             specs.filter(|spec| spec.config == map.name).map(|spec| spec.digest == map.digest).peekable();
-        (assigned.peek().is_some() || !has_agents(pool)) && assigned.all(|same| same)
+        (assigned.peek().is_some() || !has_agents) && assigned.all(|same| same)
     };
     !map.deleting
         && map.pool.as_ref() == Some(&pool.name)
         && map.name == snapshot::config_name(&pool.name, &map.digest)
         && snapshot.node_configs.as_ref().is_none_or(is_assigned)
-}
-
-fn has_agents(pool: &Pool) -> bool {
-    pool.spec.as_ref().is_ok_and(|spec| spec.rollout.is_some())
 }
 
 /// A rendering that existing nodes or machines keep, and the one that they get when a person lets them.

@@ -47,7 +47,8 @@ pub fn node_directories(file: &Table, rows: &'static [ContainerdSetting]) -> Vec
     let is_directory =
         |row: &ContainerdSetting| matches!(row.value, SettingType::NodeDirectory | SettingType::NodeDirectories);
     let directories = entries(file, rows).filter(|entry| entry.row.is_some_and(is_directory));
-    directories.map(|Entry { path, value, .. }| (owned(&path), texts(value))).collect()
+    let owned = |path: Vec<&str>| path.into_iter().map(str::to_owned).collect();
+    directories.map(|Entry { path, value, .. }| (owned(path), texts(value))).collect()
 }
 
 /// A value of a file that is not a table with listed settings.
@@ -156,7 +157,9 @@ fn expected(setting: SettingType, value: &Value) -> Option<String> {
         SettingType::ListOf(texts) => {
             (is_list(&|text| texts.contains(&text)), format!("a list with {}", one_of(texts)))
         }
-        SettingType::Image => (text.is_some_and(is_image), "the reference of an image".to_owned()),
+        SettingType::Image => {
+            (text.is_some_and(|text| consists_of(text, "._-/:@")), "the reference of an image".to_owned())
+        }
         SettingType::Endpoint => (text.is_some_and(is_endpoint), ADDRESS.to_owned()),
         SettingType::Endpoints => (is_list(&is_endpoint), format!("a list with {ADDRESS}")),
         SettingType::LocalPath => (text.is_some_and(is_windows_path), PATH.to_owned()),
@@ -186,10 +189,6 @@ fn is_name(text: &str) -> bool {
     consists_of(text, "._-/")
 }
 
-fn is_image(text: &str) -> bool {
-    consists_of(text, "._-/:@")
-}
-
 fn consists_of(text: &str, others: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
@@ -201,10 +200,6 @@ fn notation(path: &[&str]) -> String {
         |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let parts = path.iter().map(|name| if is_bare(name) { (*name).to_owned() } else { format!("'{name}'") });
     parts.collect::<Vec<_>>().join(".")
-}
-
-fn owned(path: &[&str]) -> Vec<String> {
-    path.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// A string, or the strings of a list.

@@ -76,8 +76,13 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report<WindowsNo
     let pool = plan.pool.as_ref();
     let (status, requeue_after) = match (&plan.phase, &pool.spec) {
         (Phase::Retained, _) => (pool.status.clone(), None),
-        (Phase::Invalid, Err(problems)) => (invalid(snapshot, pool, problems), None),
-        (Phase::NodesRefused, _) => (nodes_refused(snapshot, pool), None),
+        (Phase::Invalid, Err(problems)) => {
+            (stalled_by(snapshot, pool, SPEC_VALID.because(reason::INVALID, Problem::list(problems))), None)
+        }
+        (Phase::NodesRefused, _) => {
+            let message = required::list_refused(Kind::NODE);
+            (stalled_by(snapshot, pool, NODES_ASSIGNED.because(reason::LIST_REFUSED, message)), None)
+        }
         (Phase::Active(active), Ok(spec)) => {
             let withheld = !pool.enforces();
             let input = ReportInput { snapshot, pool, spec, active, done, withheld };
@@ -98,16 +103,6 @@ pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report<WindowsNo
     let object = || WriteTarget::new(Kind::POOL, &pool.name);
     let write = differs.then(|| Write::status(Action::WriteStatus, object(), &pool.resource_version, &status));
     Report { status, write, events, requeue_after }
-}
-
-/// The status of a pool with an invalid spec. Other parts of the stored status are kept.
-fn invalid(snapshot: &Snapshot, pool: &Pool, problems: &[Problem]) -> WindowsNodePoolStatus {
-    stalled_by(snapshot, pool, SPEC_VALID.because(reason::INVALID, Problem::list(problems)))
-}
-
-/// The status of a pool while nodes cannot be listed. Other parts of the stored status are kept.
-fn nodes_refused(snapshot: &Snapshot, pool: &Pool) -> WindowsNodePoolStatus {
-    stalled_by(snapshot, pool, NODES_ASSIGNED.because(reason::LIST_REFUSED, required::list_refused(Kind::NODE)))
 }
 
 /// The status of a pool for which nothing is done because of one problem. Other parts of the stored status are kept.

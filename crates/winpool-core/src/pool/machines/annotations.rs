@@ -81,10 +81,6 @@ pub fn record(group: &MachineGroup, template: &str, rendered_from: &str) -> Opti
     is_new.then(|| format!("{template} {rendered_from}"))
 }
 
-fn has_record_of(group: &MachineGroup, pool: &str) -> bool {
-    recorded(group).is_some_and(|(template, _)| is_config_name(pool, template))
-}
-
 /// Removes the annotations of a pool from groups that it no longer selects.
 pub fn abandoned(snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
     removals(snapshot, pool, |group| !group.paused && !pool.machines().is_some_and(|rules| rules.selects(group)))
@@ -100,7 +96,8 @@ fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bo
     let removal = |group: &MachineGroup| {
         let describes = Written::read(group).is_some_and(|written| written.pool == pool.name);
         let mut set = if describes { changes(group, &pool.name, &BTreeMap::new()).set } else { BTreeMap::new() };
-        set.extend(has_record_of(group, &pool.name).then(|| (annotation::RENDERED_FROM.to_owned(), None)));
+        let is_recorded = recorded(group).is_some_and(|(template, _)| is_config_name(&pool.name, template));
+        set.extend(is_recorded.then(|| (annotation::RENDERED_FROM.to_owned(), None)));
         let body = json!({"metadata": {"annotations": set}});
         let change = if describes {
             "no longer describe new nodes to the autoscaler"

@@ -28,7 +28,8 @@ pub fn changed(input: &ReportInput) -> Option<ComputedCondition> {
     }
     let nodes = about_nodes(names(&held), |nodes, names| {
         let keep = nodes.agree("keeps its", "keep their");
-        format!("{nodes} {keep} ConfigMap: {names} ({})", pairs(&configs))
+        let pairs = configs.iter().map(|held| format!("{} → {}", held.from, held.to));
+        format!("{nodes} {keep} ConfigMap: {names} ({})", some_of(pairs))
     });
     let machines = (!groups.is_empty()).then(|| {
         let texts = groups.iter().map(|(group, held)| {
@@ -52,10 +53,6 @@ pub fn changed(input: &ReportInput) -> Option<ComputedCondition> {
         input.list()
     );
     Some(CONFIG_IN_EFFECT.because(reason::RENDERING_CHANGED, message).about(held.len().max(groups.len())))
-}
-
-fn pairs(held: &[HeldRendering]) -> String {
-    some_of(held.iter().map(|held| format!("{} → {}", held.from, held.to)))
 }
 
 fn held_groups(machines: &MachinesPlan) -> impl Iterator<Item = (&GroupPlan, &HeldRendering)> {
