@@ -349,9 +349,7 @@ impl<'a> Cycle<'a> {
         match (problem, &change.direction) {
             (None, Direction::Apply) => change.stage = ChangeStage::Confirm(since),
             (None, Direction::RollBack(failure)) => return self.finish_rollback(change.id.clone(), failure.clone()),
-            (Some(failure), Direction::Apply) if late || is_final(&failure) => {
-                change.roll_back(failure);
-            }
+            (Some(failure), Direction::Apply) if late || is_final(&failure) => change.roll_back(failure),
             // The former configuration must run: the services are restarted until it does.
             (Some(_), Direction::RollBack(_)) if late => change.stage = ChangeStage::Write,
             (Some(_), _) => return Ok(NextStep::Wait),

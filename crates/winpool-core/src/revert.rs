@@ -110,9 +110,7 @@ impl RevertDetector {
         let fields = Arc::make_mut(self.fields.entry(object.clone()).or_default());
         for FieldWrite { field, value, .. } in writes {
             match fields.get_mut(field) {
-                Some(history) if history.value == *value => {
-                    history.revert(now);
-                }
+                Some(history) if history.value == *value => history.revert(now),
                 _ => {
                     let history = History { value: value.clone(), written: now, reverts: VecDeque::new() };
                     fields.insert(field.clone(), history);

@@ -57,9 +57,7 @@ impl ManifestSet {
                     let found = resources.add(kind, schema, object.value(), location);
                     problems.extend(found.into_iter().map(|problem| location.problem(problem)));
                 }
-                None => {
-                    resources.other_kinds.insert(kind.to_owned());
-                }
+                None => drop(resources.other_kinds.insert(kind.to_owned())),
             }
         }
         resources

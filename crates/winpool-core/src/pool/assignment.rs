@@ -40,9 +40,7 @@ impl Assigner {
         ordered.sort_by(|a, b| a.precedence().cmp(&b.precedence()));
         for pool in ordered {
             match pool.spec.as_ref().map(|spec| &spec.members) {
-                Ok(Members::Selector(selector)) => {
-                    assigner.add(pool, selector.match_labels.iter().next());
-                }
+                Ok(Members::Selector(selector)) => assigner.add(pool, selector.match_labels.iter().next()),
                 Ok(Members::Fallback)
                     if assigner.fallback.as_ref().is_none_or(|other| observes(other) && pool.enforces()) =>
                 {

@@ -369,9 +369,7 @@ fn overhead(path: &str, class: &RuntimeClassSpec, problems: &mut Vec<Problem>) -
             continue;
         }
         match text.0.parse::<Quantity>() {
-            Ok(quantity) if quantity.milli() >= 0 => {
-                parsed.insert(resource, quantity);
-            }
+            Ok(quantity) if quantity.milli() >= 0 => drop(parsed.insert(resource, quantity)),
             _ => problems.push(Problem::new(
                 format!("{path}.overhead.{resource}"),
                 format!("{:?} is not a quantity", text.0),
