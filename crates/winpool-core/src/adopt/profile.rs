@@ -98,15 +98,9 @@ impl Shown {
         {
             let tolerance = if resource == Resource::Cpu { 0 } else { TOLERANCE };
             let beyond = reserved - by_default;
-            match signal {
-                Some(signal) if beyond < -tolerance => {
-                    shown.evicted_at.insert(signal, reserved);
-                    shown.reserved.insert(resource, 0);
-                }
-                _ => {
-                    shown.reserved.insert(resource, if beyond > tolerance { beyond } else { 0 });
-                }
-            }
+            let lowered = signal.filter(|_| beyond < -tolerance);
+            shown.evicted_at.extend(lowered.map(|signal| (signal, reserved)));
+            shown.reserved.insert(resource, if beyond > tolerance { beyond } else { 0 });
         }
         shown.reserved.contains_key(&Resource::Memory).then_some(shown)
     }
