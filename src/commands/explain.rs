@@ -35,61 +35,41 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     output::print_styled(&text)
 }
 
-#[derive(Clone, Copy)]
-enum Subject {
-    Code(Code),
-    Condition(&'static ConditionType),
-    Reason(&'static ConditionType, &'static Reason),
-    Symptom(&'static Symptom),
-    KnownIssue(&'static KnownIssue),
+/// All explanations, each with its names.
+fn all() -> impl Iterator<Item = (Vec<String>, String)> {
+    let codes = Code::ALL.iter().map(|code| (vec![code.name().to_owned()], of_code(*code)));
+    let conditions = CONDITIONS.iter().map(|of| (vec![of.name.to_owned()], of_condition(of)));
+    let names =
+        |of: &ConditionType, reason: &Reason| vec![reason.name.to_owned(), format!("{}/{}", of.name, reason.name)];
+    let of_reason = move |of, reason| (names(of, reason), of_reason(of, reason));
+    let reasons = CONDITIONS.iter().flat_map(move |of| of.reasons.iter().map(move |reason| of_reason(of, reason)));
+    let symptoms = SYMPTOMS.iter().map(|symptom| (vec![symptom.id.to_owned()], of_symptom(symptom)));
+    let issues = KNOWN_ISSUES.iter().map(|issue| (vec![issue.id.to_owned()], of_issue(issue)));
+    codes.chain(conditions).chain(reasons).chain(symptoms).chain(issues)
 }
 
-impl Subject {
-    fn all() -> impl Iterator<Item = Self> {
-        let conditions = CONDITIONS.iter().copied().map(Self::Condition);
-        let reasons = CONDITIONS.iter().flat_map(|of| of.reasons.iter().map(move |reason| Self::Reason(of, reason)));
-        let issues = KNOWN_ISSUES.iter().map(Self::KnownIssue);
-        let symptoms = SYMPTOMS.iter().map(Self::Symptom);
-        Code::ALL.iter().copied().map(Self::Code).chain(conditions).chain(reasons).chain(symptoms).chain(issues)
-    }
+fn of_code(code: Code) -> String {
+    let heading = format!("{BOLD}{code}{BOLD:#}: {} of winpool lint", code.severity());
+    paragraphs(&heading, &[code.title(), code.why()], code.remedy())
+}
 
-    fn names(self) -> Vec<String> {
-        match self {
-            Self::Code(code) => vec![code.name().to_owned()],
-            Self::Condition(condition) => vec![condition.name.to_owned()],
-            Self::Reason(of, reason) => vec![reason.name.to_owned(), format!("{}/{}", of.name, reason.name)],
-            Self::Symptom(symptom) => vec![symptom.id.to_owned()],
-            Self::KnownIssue(issue) => vec![issue.id.to_owned()],
-        }
-    }
+fn of_condition(condition: &ConditionType) -> String {
+    let role = match condition.role {
+        Role::Summary => "a summary",
+        Role::Required => "required for Ready",
+        Role::Delivery => "required for Ready with a delivery method",
+        Role::Flag => "not part of Ready",
+    };
+    let problem = condition.problem_when.name();
+    let heading = format!("{BOLD}{}{BOLD:#}: condition, {role}, a problem if {problem}", condition.name);
+    let rows = condition.reasons.iter().map(|reason| (reason.name, plain(reason.meaning)));
+    format!("{heading}\n  True: {}\n\nReasons:\n{}", plain(condition.meaning), columns(rows))
+}
 
-    fn text(self) -> String {
-        match self {
-            Self::Code(code) => {
-                let heading = format!("{BOLD}{code}{BOLD:#}: {} of winpool lint", code.severity());
-                paragraphs(&heading, &[code.title(), code.why()], code.remedy())
-            }
-            Self::Condition(condition) => {
-                let role = match condition.role {
-                    Role::Summary => "a summary",
-                    Role::Required => "required for Ready",
-                    Role::Delivery => "required for Ready with a delivery method",
-                    Role::Flag => "not part of Ready",
-                };
-                let problem = condition.problem_when.name();
-                let heading = format!("{BOLD}{}{BOLD:#}: condition, {role}, a problem if {problem}", condition.name);
-                let rows = condition.reasons.iter().map(|reason| (reason.name, plain(reason.meaning)));
-                format!("{heading}\n  True: {}\n\nReasons:\n{}", plain(condition.meaning), columns(rows))
-            }
-            Self::Reason(of, reason) => {
-                let status: Vec<_> = reason.status.iter().map(|status| status.name()).collect();
-                let heading = format!("{BOLD}{}/{}{BOLD:#}: status {}", of.name, reason.name, status.join(" or "));
-                paragraphs(&heading, &[reason.meaning], reason.action)
-            }
-            Self::Symptom(symptom) => of_symptom(symptom),
-            Self::KnownIssue(issue) => of_issue(issue),
-        }
-    }
+fn of_reason(of: &ConditionType, reason: &Reason) -> String {
+    let status: Vec<_> = reason.status.iter().map(|status| status.name()).collect();
+    let heading = format!("{BOLD}{}/{}{BOLD:#}: status {}", of.name, reason.name, status.join(" or "));
+    paragraphs(&heading, &[reason.meaning], reason.action)
 }
 
 fn of_symptom(symptom: &Symptom) -> String {
@@ -119,13 +99,13 @@ fn paragraphs(heading: &str, about: &[&str], remedy: &str) -> String {
 
 /// All explanations with this name, in any case; `None` if there is none.
 fn explanation(name: &str) -> Option<String> {
-    let is_named = |subject: &Subject| subject.names().iter().any(|known| known.eq_ignore_ascii_case(name));
-    let texts: Vec<_> = Subject::all().filter(is_named).map(Subject::text).collect();
+    let is_named = |names: &[String]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let texts: Vec<_> = all().filter(|(names, _)| is_named(names)).map(|(_, text)| text).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 fn unknown(name: &str) -> CommandError {
-    let known: Vec<_> = Subject::all().flat_map(Subject::names).collect();
+    let known: Vec<_> = all().flat_map(|(names, _)| names).collect();
     let remedy = match closest(name, known.iter().map(String::as_str)) {
         Some(known) => format!("Did you mean {known}?"),
         None => "Without CODE, winpool explain lists all".to_owned(),
@@ -178,9 +158,9 @@ mod tests {
 
     #[test]
     fn every_code_condition_and_reason_is_explained() {
-        let subjects: Vec<_> = Subject::all().collect();
+        let subjects: Vec<_> = all().collect();
         assert!(subjects.len() > 150, "{}", subjects.len());
-        for name in subjects.into_iter().flat_map(Subject::names) {
+        for name in subjects.into_iter().flat_map(|(names, _)| names) {
             let text = strip_str(&explanation(&name).unwrap()).to_string();
             assert!(text.starts_with(&name) || text.contains(&format!("/{name}: ")), "{name}: {text}");
             assert!(!text.contains("](") && !text.contains('`') && !text.contains(".."), "{text}");
