@@ -12,7 +12,7 @@ use winpool_api::facts::Minor;
 use winpool_core::{
     Problem,
     lint::{Code, Severity},
-    manifests::{LocatedProblem, Manifest},
+    manifests::Manifest,
     text::closest,
 };
 
@@ -82,19 +82,13 @@ impl Config {
         let nearest = || current.ancestors().map(|directory| directory.join(FILE_NAME)).find(|file| file.is_file());
         let Some(file) = file.or_else(nearest) else { return Ok(Self::default()) };
         let document = Manifest::read_document(&file).map_err(|problem| CommandError::Usage(problem.to_string()))?;
-        let mut parser = Parser::default();
         let directory = file.parent().unwrap_or(Path::new("")).to_owned();
-        let config = document.as_ref().map(|document| parser.parse(&document.object.value(), directory.clone()));
-        let problems = parser.problems.into_iter();
-        let located: Vec<LocatedProblem> = document
-            .iter()
-            .flat_map(|document| problems.clone().map(|problem| document.location.problem(problem)))
-            .collect();
-        if !located.is_empty() {
-            let lines: Vec<_> = located.iter().map(ToString::to_string).collect();
-            return Err(CommandError::Usage(lines.join("\n")));
-        }
-        Ok(config.unwrap_or(Self { directory, ..Self::default() }))
+        let Some(document) = document else { return Ok(Self { directory, ..Self::default() }) };
+        let mut parser = Parser::default();
+        let config = parser.parse(&document.object.value(), directory);
+        let problems = parser.problems.into_iter().map(|problem| document.location.problem(problem).to_string());
+        let lines: Vec<_> = problems.collect();
+        if lines.is_empty() { Ok(config) } else { Err(CommandError::Usage(lines.join("\n"))) }
     }
 
     /// Whether a file as typed is not checked.
@@ -139,15 +133,11 @@ impl Parser {
             // YAML reads off without quotes as false.
             let text = if *severity == false { Some(OFF) } else { self.text(&path, severity) };
             match text.map(|text| Severity::named(text).ok_or(text)) {
-                Some(Ok(severity)) => {
-                    config.severities.insert(code, severity);
-                }
-                Some(Err(OFF)) => {
-                    config.ignored.insert(code);
-                }
+                Some(Ok(severity)) => drop(config.severities.insert(code, severity)),
+                Some(Err(OFF)) => drop(config.ignored.insert(code)),
                 Some(Err(text)) => {
                     let remedy = format!("write one of error, warning, note, {OFF}");
-                    self.problems.push(Problem::new(path, format!("unknown severity {text:?}"), remedy));
+                    self.add(path, format!("unknown severity {text:?}"), remedy);
                 }
                 None => {}
             }
@@ -156,18 +146,14 @@ impl Parser {
 
     fn code(&mut self, path: &str, text: &str) -> Option<Code> {
         let code = text.parse::<Code>();
-        let problem = |error: winpool_core::lint::UnknownCode| {
-            Problem::new(path, format!("unknown code {text:?}"), error.advice())
-        };
-        code.map_err(|error| self.problems.push(problem(error))).ok()
+        code.map_err(|error| self.add(path, format!("unknown code {text:?}"), error.advice())).ok()
     }
 
     fn minor(&mut self, text: &str) -> Option<Minor> {
-        let problem = |error: CommandError| {
-            let error = error.to_string();
-            Problem::new("kubernetes", error.trim_start_matches("--kubernetes: "), "write a version such as \"1.34\"")
+        let mut add = |error: String| {
+            self.add("kubernetes", error.trim_start_matches("--kubernetes: "), "write a version such as \"1.34\"");
         };
-        minor(text).map_err(|error| self.problems.push(problem(error))).ok()
+        minor(text).map_err(|error| add(error.to_string())).ok()
     }
 
     /// One of the values that the option of the same name has.
@@ -177,7 +163,7 @@ impl Parser {
             let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
             let names: Vec<_> = values.map(|value| value.get_name().to_owned()).collect();
             let remedy = format!("write one of {}", names.join(", "));
-            self.problems.push(Problem::new(path, format!("unknown value {text:?}"), remedy));
+            self.add(path, format!("unknown value {text:?}"), remedy);
         }
         found
     }
@@ -186,16 +172,10 @@ impl Parser {
         let mut set = GlobSetBuilder::new();
         for (path, text) in self.texts(path, value) {
             match GlobBuilder::new(&pattern(text)).literal_separator(true).build() {
-                Ok(glob) => {
-                    set.add(glob);
-                }
+                Ok(glob) => drop(set.add(glob)),
                 Err(error) => {
                     let wrong = format!("{text:?} is not a pattern: {}", error.kind());
-                    self.problems.push(Problem::new(
-                        path,
-                        wrong,
-                        "write a pattern such as vendor/** or *.generated.yaml",
-                    ));
+                    self.add(path, wrong, "write a pattern such as vendor/** or *.generated.yaml");
                 }
             }
         }
@@ -207,7 +187,7 @@ impl Parser {
             Some(field) => format!("write {field}"),
             None => format!("write one of {}", FIELDS.join(", ")),
         };
-        self.problems.push(Problem::new(name, "unknown field", remedy));
+        self.add(name, "unknown field", remedy);
     }
 
     fn object<'v>(&mut self, path: &str, value: &'v Value) -> Option<&'v Map<String, Value>> {
@@ -231,9 +211,13 @@ impl Parser {
 
     fn expect<T>(&mut self, path: &str, value: Option<T>, expected: &str) -> Option<T> {
         if value.is_none() {
-            self.problems.push(Problem::new(path, format!("must be {expected}"), format!("write {expected}")));
+            self.add(path, format!("must be {expected}"), format!("write {expected}"));
         }
         value
+    }
+
+    fn add(&mut self, path: impl Into<String>, wrong: impl Into<String>, remedy: impl Into<String>) {
+        self.problems.push(Problem::new(path, wrong, remedy));
     }
 }
 
