@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{sleep, timeout};
 use winpool_core::{
     Objects,
+    foreign_text::escaped,
     pool::Pool,
     status::overview::{Overview, PoolOverview, PoolProgress, Share},
     text::counted,
@@ -34,7 +35,7 @@ pub async fn until_done(
     prints: bool,
 ) -> Result<Overview, CommandError> {
     let mut signals = Signals::listen()?;
-    let mut screen = Screen::new(io::stdout().is_terminal());
+    let mut screen = Screen { terminal: io::stdout().is_terminal(), lines: Vec::new() };
     let mut paces = Paces::default();
     let mut outage = false;
     while overview.is_running() {
@@ -45,14 +46,7 @@ pub async fn until_done(
             _ = signals.next() => break,
             read = next(reader, &pools) => read,
         };
-        let problem = match read {
-            Ok(None) => None,
-            Ok(Some(read)) => {
-                (pools, overview) = read;
-                None
-            }
-            Err(error) => Some(error),
-        };
+        let problem = read.map(|changed| changed.into_iter().for_each(|now| (pools, overview) = now)).err();
         if problem.is_some() != outage {
             outage = problem.is_some();
             let text = problem.map(|error| format!("{error}. Trying again"));
@@ -140,19 +134,11 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(terminal: bool) -> Self {
-        Self { terminal, lines: Vec::new() }
-    }
-
     /// What to print so that these lines are shown.
     fn shown(&mut self, lines: &[(String, String)]) -> String {
-        let escaped = |line: &str| winpool_core::foreign_text::escaped(line).into_owned();
-        let (before, print): (String, Vec<String>) = if self.terminal {
-            (self.cleared(), lines.iter().map(|(line, times)| escaped(&format!("{line}{times}"))).collect())
-        } else {
-            let new = lines.iter().filter(|(line, _)| !self.lines.contains(line));
-            (String::new(), new.map(|(line, times)| escaped(&format!("{line}{times}"))).collect())
-        };
+        let new = lines.iter().filter(|(line, _)| self.terminal || !self.lines.contains(line));
+        let print: Vec<String> = new.map(|(line, times)| escaped(&format!("{line}{times}")).into_owned()).collect();
+        let before = self.cleared();
         self.lines = if self.terminal { print.clone() } else { lines.iter().map(|(line, _)| line.clone()).collect() };
         before + &print.iter().map(|line| format!("{line}\n")).collect::<String>()
     }
@@ -217,7 +203,7 @@ mod tests {
         let line = |text: &str, times: &str| vec![(text.to_owned(), times.to_owned())];
         let steps = [line("web: 1", " a"), line("web: 1", " b"), line("web: 2", " c")];
         let shown = |terminal| {
-            let mut screen = Screen::new(terminal);
+            let mut screen = Screen { terminal, lines: Vec::new() };
             let shown: Vec<_> = steps.iter().map(|lines| screen.shown(lines)).collect();
             (shown, screen.cleared())
         };
