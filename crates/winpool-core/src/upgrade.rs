@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use winpool_api::facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, builds, containerd,
     known_issues::{ComponentVersion, KNOWN_ISSUES, KnownIssue, NodeComponent, Precondition},
@@ -22,7 +23,7 @@ use super::{
 };
 
 /// An issue of an upgrade, and the nodes that have it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AffectedNodes {
     /// The stable name of the subject of the issue.
     pub concern: &'static str,

@@ -119,13 +119,8 @@ pub struct UpgradePreview {
 pub struct UpgradeFinding {
     /// The pool of the nodes, if they have one.
     pub pool: Option<String>,
-    /// The subject, such as `VersionSkew`.
-    pub concern: &'static str,
-    /// Whether something stops working. Otherwise it is information.
-    pub breaks: bool,
-    /// The issue and the remedy.
-    pub message: String,
-    pub nodes: Vec<String>,
+    #[serde(flatten)]
+    pub issue: AffectedNodes,
 }
 
 impl Preview {
@@ -156,7 +151,7 @@ impl Preview {
         let changed = self.pools.iter().filter(|pool| !pool.changes.is_empty()).count();
         let held = self.pools.iter().filter(|pool| !pool.held.is_empty()).count();
         let findings = self.upgrade.iter().flat_map(|upgrade| &upgrade.findings);
-        let breaking = findings.filter(|finding| finding.breaks).count();
+        let breaking = findings.filter(|finding| finding.issue.breaks).count();
         let parts = [
             (changed > 0).then(|| format!("{} would change", counted(changed, "pool"))),
             (held > 0).then(|| format!("{} would not be as specified", counted(held, "pool"))),
@@ -249,17 +244,14 @@ fn upgrade_findings(
     target: Minor,
 ) -> Vec<UpgradeFinding> {
     let findings_of = |pool: Option<&Pool>, nodes: &[&WindowsNode]| {
-        let finding = |AffectedNodes { concern, breaks, message, nodes }| {
-            let pool = pool.map(|pool| pool.name.clone());
-            UpgradeFinding { pool, concern, breaks, message, nodes }
-        };
+        let finding = |issue| UpgradeFinding { pool: pool.map(|pool| pool.name.clone()), issue };
         upgrade::issues(snapshot, pool, nodes, target).into_iter().map(finding).collect::<Vec<_>>()
     };
     let pools = snapshot.pools.values().filter(|pool| !pool.deleting && is_requested(&pool.name));
     let mut findings: Vec<_> =
         pools.flat_map(|pool| findings_of(Some(pool), &planner.members(&pool.name).collect::<Vec<_>>())).collect();
     findings.extend(findings_of(None, in_no_pool));
-    findings.sort_by_key(|finding| !finding.breaks);
+    findings.sort_by_key(|finding| !finding.issue.breaks);
     findings
 }
 

@@ -107,17 +107,15 @@ fn add_upgrade(upgrade: &UpgradePreview, text: &mut String) {
     if upgrade.findings.is_empty() {
         let _ = writeln!(text, "  No known issues");
     }
-    let left = |finding: &UpgradeFinding| {
-        let effect = if finding.breaks { "breaks" } else { "changes" };
-        let pool = finding.pool.as_ref().map_or("no pool".to_owned(), |pool| format!("pool {pool}"));
-        format!("{effect} {} ({pool})", finding.concern)
+    let row = |UpgradeFinding { pool, issue }: &UpgradeFinding| {
+        let (style, effect) = if issue.breaks { (RED, "breaks") } else { (Style::new(), "changes") };
+        let pool = pool.as_ref().map_or("no pool".to_owned(), |pool| format!("pool {pool}"));
+        let about = match issue.nodes.as_slice() {
+            [] => issue.message.clone(),
+            nodes => format!("{}: {}", some_of(nodes), issue.message),
+        };
+        (style, (format!("{effect} {} ({pool})", issue.concern), about))
     };
-    let right = |finding: &UpgradeFinding| match finding.nodes.as_slice() {
-        [] => finding.message.clone(),
-        nodes => format!("{}: {}", some_of(nodes), finding.message),
-    };
-    let style = |finding: &UpgradeFinding| if finding.breaks { RED } else { Style::new() };
-    let row = |finding| (style(finding), (left(finding), right(finding)));
     let rows: Vec<_> = upgrade.findings.iter().map(row).collect();
     add_columns(&rows, text);
 }
@@ -139,6 +137,7 @@ fn add_columns(rows: &[(Style, (String, String))], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use anstream::adapter::strip_str;
+    use winpool_core::upgrade::AffectedNodes;
 
     use super::{super::kube_proxy::KubeProxyPreview, *};
 
@@ -207,10 +206,12 @@ mod tests {
         };
         let finding = |breaks, concern, pool: Option<&str>, nodes: &[&str]| UpgradeFinding {
             pool: pool.map(str::to_owned),
-            concern,
-            breaks,
-            message: "this and that".into(),
-            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+            issue: AffectedNodes {
+                concern,
+                breaks,
+                message: "this and that".into(),
+                nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+            },
         };
         let preview = Preview {
             pools: vec![batch, pool("idle", WriteMode::Enforce), web],
