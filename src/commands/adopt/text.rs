@@ -9,6 +9,7 @@ use winpool_core::{
         AdoptedClass, AdoptedPool, AdoptedProfile, Adoption, GroupOrigin, OmissionReason, OmittedClass, SettingsSource,
         TaintUse, platform, version_name,
     },
+    kind::Kind,
     text::{agree, counted, some_of},
 };
 
@@ -26,9 +27,9 @@ pub fn objects(adoption: &Adoption) -> Vec<(String, Value)> {
         }
         let profile = pool.profile.as_ref().map(|profile| {
             let spec = json!({ "kubelet": kubelet(profile) });
-            (profile_file(pool), object("WindowsRuntimeProfile", &pool.name, spec))
+            (file(Kind::PROFILE, pool), object(Kind::PROFILE, &pool.name, spec))
         });
-        [(pool_file(pool), object("WindowsNodePool", &pool.name, spec))].into_iter().chain(profile)
+        [(file(Kind::POOL, pool), object(Kind::POOL, &pool.name, spec))].into_iter().chain(profile)
     };
     adoption.pools.iter().flat_map(of_pool).collect()
 }
@@ -36,8 +37,8 @@ pub fn objects(adoption: &Adoption) -> Vec<(String, Value)> {
 /// The documents with comments by file name.
 pub fn documents(adoption: &Adoption) -> BTreeMap<String, String> {
     let of_pool = |pool: &AdoptedPool| {
-        let profile = pool.profile.as_ref().map(|profile| (profile_file(pool), profile_document(pool, profile)));
-        [(pool_file(pool), pool_document(pool))].into_iter().chain(profile)
+        let profile = pool.profile.as_ref().map(|profile| (file(Kind::PROFILE, pool), profile_document(pool, profile)));
+        [(file(Kind::POOL, pool), pool_document(pool))].into_iter().chain(profile)
     };
     adoption.pools.iter().flat_map(of_pool).collect()
 }
@@ -71,22 +72,17 @@ pub fn summary(adoption: &Adoption) -> Vec<String> {
     [written, next].into_iter().chain(problems).collect()
 }
 
-fn pool_file(pool: &AdoptedPool) -> String {
-    format!("windowsnodepool-{}.yaml", pool.name)
+fn file(kind: Kind, pool: &AdoptedPool) -> String {
+    format!("{}-{}.yaml", kind.name.to_lowercase(), pool.name)
 }
 
-fn profile_file(pool: &AdoptedPool) -> String {
-    format!("windowsruntimeprofile-{}.yaml", pool.name)
+fn object(kind: Kind, name: &str, spec: Value) -> Value {
+    json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind.name, "metadata": { "name": name }, "spec": spec })
 }
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
-    json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec })
-}
-
-fn head(document: &mut CommentedYaml, kind: &str, name: &str) {
-    document.fields(0, &json!({ "apiVersion": "winpool.dev/v1alpha1" }));
-    document.fields(0, &json!({ "kind": kind }));
-    document.fields(0, &json!({ "metadata": { "name": name } }));
+fn head(document: &mut CommentedYaml, kind: Kind, name: &str) {
+    document
+        .fields(0, &json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind.name, "metadata": { "name": name } }));
     document.name(0, "spec");
 }
 
@@ -97,7 +93,7 @@ fn pool_document(pool: &AdoptedPool) -> String {
     let title = format!("Pool {}: {nodes} with {release} ({}): {}.", pool.name, pool.build, some_of(&pool.nodes));
     document.comment(0, &title);
     enforcing(&mut document, pool);
-    head(&mut document, "WindowsNodePool", &pool.name);
+    head(&mut document, Kind::POOL, &pool.name);
     document.comment(2, &format!("From the build of {nodes}: {}.", pool.build));
     document.quoted(2, "windowsVersion", &version_name(pool.build));
     selector(&mut document, pool);
@@ -295,7 +291,7 @@ fn profile_document(pool: &AdoptedPool, profile: &AdoptedProfile) -> String {
         }
     };
     document.comment(0, &format!("{unreported}: see the defaults in kubectl explain wrp.spec."));
-    head(&mut document, "WindowsRuntimeProfile", &pool.name);
+    head(&mut document, Kind::PROFILE, &pool.name);
     document.name(2, "kubelet");
     let settings = kubelet(profile);
     let fields = settings.as_object().into_iter().flatten();
