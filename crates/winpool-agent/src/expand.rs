@@ -10,16 +10,9 @@ pub fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> String {
     while let Some((before, after)) = rest.split_once('%') {
         expanded.push_str(before);
         let reference = after.split_once('%').and_then(|(name, after)| Some((variable(name)?, after)));
-        match reference {
-            Some((value, after)) => {
-                expanded.push_str(&value);
-                rest = after;
-            }
-            None => {
-                expanded.push('%');
-                rest = after;
-            }
-        }
+        let (value, after) = reference.unwrap_or_else(|| ("%".to_owned(), after));
+        expanded.push_str(&value);
+        rest = after;
     }
     expanded + rest
 }

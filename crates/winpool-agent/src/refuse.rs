@@ -1,6 +1,6 @@
 //! Refusals, and reads that refuse.
 
-use std::{fmt::Display, io};
+use std::fmt::Display;
 
 use super::{
     change_plan::{Refusal, RefusalReason},
@@ -24,8 +24,7 @@ pub(super) fn read(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Refus
 
 /// The names of the files in a directory, sorted.
 pub(super) fn list(host: &dyn Host, directory: &str) -> Result<Vec<String>, Refusal> {
-    let listed: io::Result<_> = host.list(directory);
-    let mut names = listed.map_err(|error| unreadable(directory, error))?;
+    let mut names = host.list(directory).map_err(|error| unreadable(directory, error))?;
     names.sort();
     Ok(names)
 }

@@ -169,6 +169,13 @@ impl ApiServer {
         let is_of_node = self.node()?.and_then(|node| node.uid).is_some_and(|uid| uid == config.spec.node_uid);
         Ok(Some(config.spec).filter(|_| is_of_node))
     }
+
+    async fn configz(&self) -> kube::Result<Option<Value>> {
+        let Some(kubelet) = &self.options.kubelet else { return Ok(None) };
+        let request = http::Request::get("/configz").body(Vec::new()).map_err(kube::Error::HttpError)?;
+        let mut response: Value = kubelet.request(request).await?;
+        Ok(response.get_mut("kubeletconfig").filter(|config| config.is_object()).map(Value::take))
+    }
 }
 
 impl Cluster for ApiServer {
@@ -217,15 +224,6 @@ fn unread_pods(error: kube::Error) -> PodsError {
     match is_of_kubeconfig {
         true => PodsError::Kubeconfig(with_sources(&error)),
         false => PodsError::Unavailable(io::Error::other(error)),
-    }
-}
-
-impl ApiServer {
-    async fn configz(&self) -> kube::Result<Option<Value>> {
-        let Some(kubelet) = &self.options.kubelet else { return Ok(None) };
-        let request = http::Request::get("/configz").body(Vec::new()).map_err(kube::Error::HttpError)?;
-        let mut response: Value = kubelet.request(request).await?;
-        Ok(response.get_mut("kubeletconfig").filter(|config| config.is_object()).map(Value::take))
     }
 }
 
