@@ -64,34 +64,29 @@ pub enum DriftPolicy {
 
 /// How a new configuration is rolled out to the nodes of a pool.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+// By its path, because the schema is derived from a copy of the type under another name.
+#[serde(default = "RolloutSettings::default", rename_all = "camelCase")]
 pub struct RolloutSettings {
     /// The number or percentage of the pool's nodes that may be unavailable, at least one node. A percentage is rounded
     /// down. Nodes that are not Ready or cordoned for any other cause count. Examples: 1, "25%".
-    #[serde(default)]
     pub max_unavailable: NodeLimit,
     /// The number of nodes on which a configuration may fail. Then no further node gets it. Example: 1.
-    #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub max_failures: u32,
     /// How long, such as 10m, a node may take to drain, and then to apply and verify its configuration. Half of it is the time that the
     /// agent waits for the operator's confirmation before it rolls back. Minutes or hours, from 1m to 24h. Example: 10m.
-    #[serde(default = "default_timeout")]
     #[schemars(length(min = 1, max = 32), regex(pattern = ROLLOUT_TIMEOUT.pattern))]
     pub timeout: String,
     /// Whether pods are evicted from a node before it changes. IfNeeded: if its allocatable resources become less, or if it is a
     /// node of RKE2, where kubelet, containerd and kube-proxy restart together. Always:
     /// before every restart of a service. Never: pods keep running, and a kubelet that restarts with less resources may
     /// reject some of them. Example: IfNeeded.
-    #[serde(default)]
     pub drain: DrainPolicy,
     /// The attempt. Raise it to apply a configuration again on the nodes where it failed, or where something else has changed files or
     /// services since. Example: 2.
-    #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub attempt: u32,
     /// While true, no further node begins to change. Nodes that have begun are finished. Example: false.
-    #[serde(default)]
     pub paused: bool,
 }
 
@@ -99,22 +94,13 @@ impl Default for RolloutSettings {
     fn default() -> Self {
         Self {
             max_unavailable: NodeLimit::default(),
-            max_failures: one(),
-            timeout: default_timeout(),
+            max_failures: 1,
+            timeout: "10m".to_owned(),
             drain: DrainPolicy::default(),
-            attempt: one(),
+            attempt: 1,
             paused: false,
         }
     }
-}
-
-/// The default of counts and attempts.
-pub(super) fn one() -> u32 {
-    1
-}
-
-fn default_timeout() -> String {
-    "10m".to_owned()
 }
 
 /// Whether pods are evicted before a node changes.

@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    delivery::one,
     node_diagnosis::NodeDiagnosis,
     node_facts::NodeFacts,
     pattern::{DIGEST, DURATION, OBJECT_NAME},
@@ -101,6 +100,10 @@ pub struct WindowsNodeConfigSpec {
     /// Example: 2026-06-01T12:00:00Z.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnose: Option<Time>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Reads a value that a newer version of winpool has written as the default: during an upgrade programs of two versions read the

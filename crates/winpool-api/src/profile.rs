@@ -63,52 +63,49 @@ pub struct WindowsRuntimeProfileSpec {
 /// Settings of the kubelet. A setting that is not set here keeps its value from the node's own configuration, except
 /// for those that Windows requires.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
+// By its path, because the schema is derived from a copy of the type under another name.
+#[serde(default = "KubeletSettings::default", rename_all = "camelCase")]
 pub struct KubeletSettings {
     /// The priority class of the kubelet process (--windows-priorityclass): Idle, BelowNormal, Normal, AboveNormal,
     /// High or Realtime.
-    #[serde(default)]
     pub priority_class: PriorityClass,
     /// Resources reserved for Windows: cpu, memory, ephemeral-storage. The default is memory 2Gi. Less memory is
     /// allowed with a warning, because Windows has no OOM killer. A resource that is not set keeps its value from the
     /// node's own configuration.
-    #[serde(default = "default_system_reserved")]
     #[schemars(schema_with = "schema::resources")]
     #[x_kube(validation = Rule::new(RESERVES_RULE).message(RESERVES))]
     pub system_reserved: BTreeMap<String, QuantityText>,
     /// Resources reserved for the kubelet and the container runtime: cpu, memory, ephemeral-storage. A resource that is
     /// not set keeps its value from the node's own configuration.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::resources")]
     #[x_kube(validation = Rule::new(RESERVES_RULE).message(RESERVES))]
     pub kube_reserved: BTreeMap<String, QuantityText>,
     /// Thresholds at which the kubelet evicts pods: memory.available, nodefs.available, imagefs.available. The defaults
     /// of the other signals are rendered too, because a kubelet that has one threshold ignores the other defaults.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::thresholds")]
     #[x_kube(validation = Rule::new("self.all(k, k in ['memory.available', 'nodefs.available', 'imagefs.available'])").message("a Windows kubelet supports the eviction signals memory.available, nodefs.available and imagefs.available: remove the other keys"))]
     pub eviction_hard: BTreeMap<String, QuantityText>,
     /// The maximum number of pods on a node.
-    #[serde(default = "default_max_pods")]
     #[schemars(range(min = 1, max = 1000))]
     pub max_pods: u32,
     /// Garbage collection of unused images.
-    #[serde(default, rename = "imageGC")]
+    #[serde(rename = "imageGC")]
     pub image_gc: ImageGarbageCollection,
     /// When the kubelet rotates the logs of a container, and how many files it keeps.
-    #[serde(default)]
     pub container_logs: ContainerLogs,
     /// Feature gates of the kubelet. A gate that the kubelet's minor version does not know is rejected, because that
     /// kubelet would not start.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::feature_gates")]
     pub feature_gates: BTreeMap<String, bool>,
     /// How much the kubelet writes to its own log.
-    #[serde(default, skip_serializing_if = "KubeletLogging::is_empty")]
+    #[serde(skip_serializing_if = "KubeletLogging::is_empty")]
     pub logging: KubeletLogging,
     /// Other fields of KubeletConfiguration. Fields that have no effect or fail on Windows are rejected. Objects are
     /// merged with those of the node's own configuration; lists replace them.
-    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     #[schemars(schema_with = "schema::any_fields")]
     pub extra: serde_json::Map<String, serde_json::Value>,
 }
@@ -117,10 +114,10 @@ impl Default for KubeletSettings {
     fn default() -> Self {
         Self {
             priority_class: PriorityClass::default(),
-            system_reserved: default_system_reserved(),
+            system_reserved: BTreeMap::from([("memory".to_owned(), "2Gi".into())]),
             kube_reserved: BTreeMap::new(),
             eviction_hard: BTreeMap::new(),
-            max_pods: default_max_pods(),
+            max_pods: 110,
             image_gc: ImageGarbageCollection::default(),
             container_logs: ContainerLogs::default(),
             feature_gates: BTreeMap::new(),
@@ -132,14 +129,6 @@ impl Default for KubeletSettings {
 
 const RESERVES_RULE: &str = "self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'])";
 const RESERVES: &str = "a Windows kubelet can reserve cpu, memory and ephemeral-storage: remove the other keys";
-
-fn default_system_reserved() -> BTreeMap<String, QuantityText> {
-    BTreeMap::from([("memory".to_owned(), "2Gi".into())])
-}
-
-fn default_max_pods() -> u32 {
-    110
-}
 
 /// The priority class of the kubelet process.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,57 +146,37 @@ pub enum PriorityClass {
 /// Garbage collection of unused images.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("self.lowThresholdPercent < self.highThresholdPercent").message("lowThresholdPercent must be lower than highThresholdPercent: write a lower value"))]
-#[serde(rename_all = "camelCase")]
+#[serde(default = "ImageGarbageCollection::default", rename_all = "camelCase")]
 pub struct ImageGarbageCollection {
     /// The disk usage in percent at which garbage collection starts.
-    #[serde(default = "default_high_threshold")]
     #[schemars(range(min = 1, max = 100))]
     pub high_threshold_percent: u8,
     /// The disk usage in percent at which garbage collection stops.
-    #[serde(default = "default_low_threshold")]
     #[schemars(range(min = 0, max = 99))]
     pub low_threshold_percent: u8,
 }
 
 impl Default for ImageGarbageCollection {
     fn default() -> Self {
-        Self { high_threshold_percent: default_high_threshold(), low_threshold_percent: default_low_threshold() }
+        Self { high_threshold_percent: 85, low_threshold_percent: 80 }
     }
-}
-
-fn default_high_threshold() -> u8 {
-    85
-}
-
-fn default_low_threshold() -> u8 {
-    80
 }
 
 /// Rotation of container logs.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[serde(default = "ContainerLogs::default", rename_all = "camelCase")]
 pub struct ContainerLogs {
     /// The size at which a log file is rotated, such as 50Mi.
-    #[serde(default = "default_log_size")]
     pub max_size: QuantityText,
     /// The maximum number of log files of a container.
-    #[serde(default = "default_log_files")]
     #[schemars(range(min = 2, max = 100))]
     pub max_files: u32,
 }
 
 impl Default for ContainerLogs {
     fn default() -> Self {
-        Self { max_size: default_log_size(), max_files: default_log_files() }
+        Self { max_size: "50Mi".into(), max_files: 5 }
     }
-}
-
-fn default_log_size() -> QuantityText {
-    "50Mi".into()
-}
-
-fn default_log_files() -> u32 {
-    5
 }
 
 /// Logging of the kubelet.
@@ -263,31 +232,29 @@ pub enum PauseImageSource {
 
 /// Settings of containerd. A setting that is not set here keeps its value from the node's own configuration.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
+#[serde(default = "ContainerdSettings::default", rename_all = "camelCase")]
 pub struct ContainerdSettings {
     /// Mirrors of registries, which are tried before the registry itself.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Atomic, validation = Rule::new("self.all(m, self.exists_one(n, n.registry == m.registry))").message("write the endpoints of a registry in one entry: merge the duplicates"))]
     pub registry_mirrors: Vec<RegistryMirror>,
     /// The directories of the CNI plugins and their configuration.
-    #[serde(default)]
     pub cni: Cni,
     /// The time without progress, such as 30m, after which an image pull is cancelled. Unpacking the layers of Windows images takes
     /// minutes in which nothing is transferred. containerd has this setting from 1.7 on. With Docker Engine it is the
     /// deadline of dockershim or cri-dockerd.
-    #[serde(default = "default_pull_progress_timeout")]
     #[schemars(length(min = 2, max = 32), regex(pattern = DURATION.pattern))]
     #[x_kube(validation = Rule::new("self.matches('[1-9]')").message("the timeout must not be zero: write hours and minutes, such as 30m"))]
     pub image_pull_progress_timeout: String,
     /// The directory for images and containers on the node, such as D:\containerd. The default is the value of the node's
     /// own configuration. After a change, images are pulled again.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 260), regex(pattern = WINDOWS_PATH.pattern))]
     pub root: String,
     /// TOML that is merged last into the configuration of containerd, without a version. Use the table names of version
     /// 2 for containerd 1.x and of version 3 for 2.x.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 16384))]
     pub extra_config: String,
 }
@@ -297,15 +264,11 @@ impl Default for ContainerdSettings {
         Self {
             registry_mirrors: Vec::new(),
             cni: Cni::default(),
-            image_pull_progress_timeout: default_pull_progress_timeout(),
+            image_pull_progress_timeout: "30m".to_owned(),
             root: String::new(),
             extra_config: String::new(),
         }
     }
-}
-
-fn default_pull_progress_timeout() -> String {
-    "30m".to_owned()
 }
 
 /// The mirrors of one registry.
