@@ -7,6 +7,7 @@ use std::{
 };
 
 use derive_more::Display;
+use serde_json::{Value, json};
 use winpool_api::{
     facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP},
     names::{GROUP, label, manager},
@@ -119,6 +120,11 @@ impl Kind {
             "" => self.version.to_owned(),
             group => format!("{group}/{}", self.version),
         }
+    }
+
+    /// An object of this kind with its metadata, to which the other fields are added.
+    pub fn object(self, metadata: Value) -> Value {
+        json!({"apiVersion": self.api_version(), "kind": self.name, "metadata": metadata})
     }
 
     /// The same kind in the version that the cluster serves.

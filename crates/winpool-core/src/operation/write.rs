@@ -183,12 +183,8 @@ impl Write {
 
     /// Applies the status of a version of a custom resource of winpool.
     pub fn status(action: Action, object: WriteTarget, version: &str, status: &impl Serialize) -> Self {
-        let body = json!({
-            "apiVersion": object.kind.api_version(),
-            "kind": object.kind.name,
-            "metadata": {"name": object.name},
-            "status": status,
-        });
+        let mut body = object.kind.object(json!({"name": object.name}));
+        body["status"] = json!(status);
         Self { planned_from: Some(version.to_owned()), ..Self::new(action, Verb::ApplyStatus, object, body) }
     }
 
@@ -217,9 +213,8 @@ impl Write {
     /// Applies the spec of the WindowsNodeConfig of a node to its observed version; `None` creates it.
     pub fn apply_node_config(node: &str, version: Option<&str>, spec: &WindowsNodeConfigSpec, change: String) -> Self {
         let object = WriteTarget::new(Kind::NODE_CONFIG, node);
-        let body = json!({
-            "apiVersion": object.kind.api_version(), "kind": object.kind.name, "metadata": {"name": node}, "spec": spec,
-        });
+        let mut body = object.kind.object(json!({"name": node}));
+        body["spec"] = json!(spec);
         let needs = if spec.confirmed.is_none() { vec![Dependency::All(Kind::NODE_CONFIG)] } else { Vec::new() };
         Self { needs, ..Self::apply(Action::ApplyNodeConfig, object, version, body, change) }
     }

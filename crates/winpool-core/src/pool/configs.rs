@@ -334,17 +334,10 @@ fn is_delayed(snapshot: &Snapshot, write: &Write) -> bool {
 }
 
 fn create(namespace: &str, pool: &str, name: &str, config: &RenderedConfig) -> Write {
-    let mut body = json!({
-        "apiVersion": Kind::CONFIG_MAP.api_version(),
-        "kind": Kind::CONFIG_MAP.name,
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: pool},
-        },
-        "immutable": true,
-        "data": config.configuration.files,
-    });
+    let labels = json!({label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: pool});
+    let mut body = Kind::CONFIG_MAP.object(json!({"name": name, "namespace": namespace, "labels": labels}));
+    body["immutable"] = json!(true);
+    body["data"] = json!(config.configuration.files);
     if !config.rendered_from.is_empty() {
         body["metadata"]["annotations"] = json!({annotation::RENDERED_FROM: list(&config.rendered_from)});
     }

@@ -147,20 +147,13 @@ impl<'a> DesiredClass<'a> {
 
     /// The object, for server-side apply.
     pub fn body(&self) -> Value {
-        let mut scheduling = json!({"nodeSelector": self.selector});
+        let labels = json!({label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: self.pool});
+        let mut body = Kind::RUNTIME_CLASS.object(json!({"name": self.name, "labels": labels}));
+        body["handler"] = json!(self.handler);
+        body["scheduling"] = json!({"nodeSelector": self.selector});
         if !self.tolerations.is_empty() {
-            scheduling["tolerations"] = json!(self.tolerations);
+            body["scheduling"]["tolerations"] = json!(self.tolerations);
         }
-        let mut body = json!({
-            "apiVersion": Kind::RUNTIME_CLASS.api_version(),
-            "kind": Kind::RUNTIME_CLASS.name,
-            "metadata": {
-                "name": self.name,
-                "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE, label::POOL: self.pool},
-            },
-            "handler": self.handler,
-            "scheduling": scheduling,
-        });
         if let Some(before) = &self.adopted {
             body["metadata"]["annotations"] = json!({annotation::ADOPTED: before});
         }

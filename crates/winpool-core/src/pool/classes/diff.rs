@@ -97,12 +97,8 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Write>, Write)> {
         };
         before.pointer(pointer).is_some_and(|map| map.get(key).is_some())
     });
-    let mut body = json!({
-        "apiVersion": Kind::RUNTIME_CLASS.api_version(),
-        "kind": Kind::RUNTIME_CLASS.name,
-        "metadata": {"name": class.name()},
-        "handler": class.object.handler,
-    });
+    let mut body = Kind::RUNTIME_CLASS.object(json!({"name": class.name()}));
+    body["handler"] = json!(class.object.handler);
     for field in ["overhead", "scheduling"] {
         if !before[field].is_null() {
             body[field] = before[field].clone();

@@ -381,26 +381,21 @@ pub fn template_object(
     (name, namespace, labels): (&str, &str, &Value),
     template: &KubeadmTemplate,
 ) -> Value {
+    let metadata = json!({"name": name, "namespace": namespace, "labels": labels});
+    let mut object = kind.bootstrap().in_version(version).object(metadata);
     let spec = template.spec(version, name);
-    let spec = match kind {
+    object["spec"] = match kind {
         GroupKind::Deployment => json!({"template": {"spec": spec}}),
         GroupKind::Pool => spec,
     };
-    json!({
-        "apiVersion": kind.bootstrap().in_version(version).api_version(),
-        "kind": kind.bootstrap().name,
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": spec,
-    })
+    object
 }
 
 /// The Secret with the large files of the template with this name.
 pub fn secret_object(template_name: &str, namespace: &str, labels: &Value, template: &KubeadmTemplate) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": kubeadm::secret_name(template_name), "namespace": namespace, "labels": labels},
-        "type": "Opaque",
-        "stringData": template.secret,
-    })
+    let name = kubeadm::secret_name(template_name);
+    let mut secret = Kind::SECRET.object(json!({"name": name, "namespace": namespace, "labels": labels}));
+    secret["type"] = json!("Opaque");
+    secret["stringData"] = json!(template.secret);
+    secret
 }
