@@ -52,10 +52,8 @@ impl Registry {
     /// Looks up an image: first at these mirrors of its registry in order, then at the registry. If the reference has a
     /// tag and a digest, the digest is used.
     pub async fn lookup(&self, image: &Reference, mirrors: &[String], credentials: Option<&Credentials>) -> Lookup {
-        match self.find(image, mirrors, credentials).await {
-            Ok(content) => Lookup::Found(content),
-            Err(failure) => Lookup::Failed(failure.to_string().into()),
-        }
+        let found = self.find(image, mirrors, credentials).await;
+        found.map_or_else(|failure| Lookup::Failed(failure.to_string().into()), Lookup::Found)
     }
 
     /// The counters since the client was created.

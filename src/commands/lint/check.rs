@@ -303,10 +303,9 @@ fn scheduling_state(
         Rendered::default()
     });
     let written = objects.iter().map(|manifest| &manifest.object).filter(|object| is_class(object)).map(served_class);
-    for class in rendered.runtime_classes.into_values().chain(written) {
-        if let Ok(class) = serde_json::from_value::<RuntimeClass>(class) {
-            snapshot.runtime_classes.insert(RuntimeClassView::from(class));
-        }
+    let classes = rendered.runtime_classes.into_values().chain(written);
+    for class in classes.flat_map(serde_json::from_value::<RuntimeClass>) {
+        snapshot.runtime_classes.insert(RuntimeClassView::from(class));
     }
     // A node without its versions is not checked.
     let nodes = LintedNodes::new(&snapshot, &nodes_among(objects, &mut Vec::new()));

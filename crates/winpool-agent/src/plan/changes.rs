@@ -169,12 +169,8 @@ impl<'a> Changes<'a> {
 
     /// The plan, with the record of its changes.
     pub(super) fn finish(mut self, restarts: Vec<Restart>) -> Result<ChangePlan, Refusal> {
-        let record = if self.new == Record::default() {
-            None
-        } else {
-            Some(serde_json::to_vec_pretty(&self.new).map_err(|error| unreadable(RECORD, error))?)
-        };
-        self.edit(RECORD, record, None)?;
+        let record = (self.new != Record::default()).then(|| serde_json::to_vec_pretty(&self.new));
+        self.edit(RECORD, record.transpose().map_err(|error| unreadable(RECORD, error))?, None)?;
         Ok(ChangePlan { files: self.files, services: self.edits, restarts, ..ChangePlan::default() })
     }
 }
