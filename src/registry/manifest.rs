@@ -74,12 +74,11 @@ struct RawDescriptor {
 
 /// The fields of a platform, which an image configuration has too.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct RawPlatform {
-    #[serde(default)]
     os: String,
-    #[serde(default)]
     architecture: String,
-    #[serde(rename = "os.version", default)]
+    #[serde(rename = "os.version")]
     os_version: Option<String>,
 }
 
