@@ -15,10 +15,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
-    task::{Id, JoinError, JoinSet},
+    task::JoinError,
     time::{Instant, sleep_until},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::JoinMap};
 use tracing::{error, warn};
 
 /// How many reconciles of one controller run at once.
@@ -100,23 +100,24 @@ impl<T: Send + 'static> Queue<T> {
         F: Future<Output = Requeue> + Send + 'static,
     {
         let Self(shared) = self;
-        let mut reconciles = RunningReconciles::default();
+        // Each has its own task, so that a panic ends only that reconcile.
+        let mut reconciles = JoinMap::new();
         loop {
-            while reconciles.tasks.len() < CONCURRENCY
+            while reconciles.len() < CONCURRENCY
                 && let Some((object, cause)) = shared.schedule.lock().take(Instant::now())
             {
-                reconciles.start(object.clone(), reconcile(object, cause));
+                reconciles.spawn(object.clone(), reconcile(object, cause));
             }
-            let due = shared.schedule.lock().next_due().filter(|_| reconciles.tasks.len() < CONCURRENCY);
+            let due = shared.schedule.lock().next_due().filter(|_| reconciles.len() < CONCURRENCY);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                Some((object, result)) = reconciles.next_finished() => shared.schedule.lock().finish(&object, result),
+                Some((object, result)) = reconciles.join_next() => shared.schedule.lock().finish(&object, result),
                 () = shared.enqueued.notified() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
-        let all_finished = async { while reconciles.next_finished().await.is_some() {} };
+        let all_finished = async { while reconciles.join_next().await.is_some() {} };
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, all_finished).await.is_err() {
             warn!("reconciles cancelled: they did not end within {SHUTDOWN_TIMEOUT:?}");
         }
@@ -128,29 +129,6 @@ impl<T> Queue<T> {
     /// The enqueued objects, by name.
     pub fn objects(self) -> Vec<String> {
         self.0.schedule.lock().objects.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
-    }
-}
-
-/// The running reconciles, each with its own task, so that a panic ends only that reconcile.
-#[derive(Default)]
-struct RunningReconciles {
-    tasks: JoinSet<Requeue>,
-    objects: HashMap<Id, String>,
-}
-
-impl RunningReconciles {
-    fn start(&mut self, object: String, reconcile: impl Future<Output = Requeue> + Send + 'static) {
-        let task = self.tasks.spawn(reconcile);
-        self.objects.insert(task.id(), object);
-    }
-
-    /// Waits until a reconcile ends; `None` when none is running.
-    async fn next_finished(&mut self) -> Option<(String, Result<Requeue, JoinError>)> {
-        let (id, result) = match self.tasks.join_next_with_id().await? {
-            Ok((id, requeue)) => (id, Ok(requeue)),
-            Err(error) => (error.id(), Err(error)),
-        };
-        Some((self.objects.remove(&id).unwrap_or_default(), result))
     }
 }
 
