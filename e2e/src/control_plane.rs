@@ -8,6 +8,7 @@ use std::{
     ops::Deref,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -71,16 +72,17 @@ pub struct ControlPlane {
     baseline: Option<Baseline>,
 }
 
-/// How many servers wait for a later test, at most. They are frozen, so that they need no time of the processor; each has about 400 MB.
-const KEPT: usize = 8;
+/// How long servers wait for a later test. In that time they need as much of the processor as new ones for their start.
+const KEPT: Duration = Duration::from_secs(150);
 
-/// Servers that no test uses at the moment, those that wait for the longest time first.
+/// Servers that no test uses at the moment.
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 struct Idle {
     servers: Arc<Servers>,
     baseline: Baseline,
+    since: Instant,
 }
 
 impl ControlPlane {
@@ -111,8 +113,7 @@ impl ControlPlane {
     }
 
     async fn reuse(options: &Options) -> Result<Option<Self>> {
-        while let Some(Idle { servers, baseline }) = take_idle(options) {
-            servers.thaw();
+        while let Some(Idle { servers, baseline, .. }) = take_idle(options) {
             if let Some(baseline) = baseline.restore(&servers).await? {
                 return Ok(Some(Self { servers, baseline: Some(baseline) }));
             }
@@ -156,10 +157,11 @@ impl Drop for ControlPlane {
     fn drop(&mut self) {
         if let Some(baseline) = self.baseline.take().filter(|_| !std::thread::panicking()) {
             self.servers.stop_components();
-            self.servers.freeze();
-            // The processes of those that are too many are ended without the lock.
-            drop(keep(Idle { servers: self.servers.clone(), baseline }));
+            idle().push(Idle { servers: self.servers.clone(), baseline, since: Instant::now() });
         }
+        // Their processes are ended without the lock.
+        let old: Vec<_> = idle().extract_if(.., |idle| idle.since.elapsed() > KEPT).collect();
+        drop(old);
     }
 }
 
@@ -181,13 +183,6 @@ fn take_idle(options: &Options) -> Option<Idle> {
     let mut idle = idle();
     let position = idle.iter().rposition(|idle| idle.servers.options == *options)?;
     Some(idle.remove(position))
-}
-
-/// Keeps these servers for a later test. Returns those that are too many.
-fn keep(servers: Idle) -> Option<Idle> {
-    let mut idle = idle();
-    idle.push(servers);
-    (idle.len() > KEPT).then(|| idle.remove(0))
 }
 
 fn idle() -> MutexGuard<'static, Vec<Idle>> {

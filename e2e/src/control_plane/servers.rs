@@ -396,21 +396,6 @@ impl Servers {
         }
     }
 
-    /// Freezes API server and etcd, which no test uses, until [`Self::thaw`].
-    pub(super) fn freeze(&self) {
-        self.for_each(Process::freeze);
-    }
-
-    pub(super) fn thaw(&self) {
-        self.for_each(Process::thaw);
-    }
-
-    fn for_each(&self, act: impl Fn(&Process)) {
-        // Without a test, nothing else has the lock.
-        let api_server = self.api_server.try_lock();
-        api_server.iter().flat_map(|process| process.iter()).chain(&self.etcd).for_each(act);
-    }
-
     fn component_arguments(&self, port: u16) -> Vec<String> {
         let kubeconfig = self.kubeconfig(User::Admin);
         let mut arguments: Vec<String> = ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"]
