@@ -81,7 +81,9 @@ impl Authority {
     pub fn client(&self) -> Result<reqwest::Client> {
         install_ring();
         let authority = reqwest::Certificate::from_pem(self.issuer.pem().as_bytes())?;
-        Ok(reqwest::Client::builder().no_proxy().tls_certs_only([authority]).build()?)
+        // Without a pool: a connection ends with the runtime of the test that opened it, and several tests share a client.
+        let builder = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
+        Ok(builder.tls_certs_only([authority]).build()?)
     }
 }
 
