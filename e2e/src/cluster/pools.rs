@@ -20,9 +20,14 @@ impl Cluster {
         self.apply_pool(name, pool_spec(name, json!({ "windowsVersion": windows_version, "taints": taints }))).await
     }
 
-    /// Applies a pool, and waits until its nodes and RuntimeClasses are as specified.
+    /// Applies a pool, and waits until its nodes and RuntimeClasses are as specified, with its profile if it names one.
     pub async fn apply_pool_and_wait(&self, name: &str, spec: Value) -> Result<()> {
+        let has_profile = spec.get("profileRef").is_some();
         self.apply_pool(name, spec).await?;
+        if has_profile {
+            // The operator can observe a pool before its profile, and then taints its nodes without a configuration.
+            self.until_condition(name, "ProfileResolved", "True", "Resolved").await?;
+        }
         self.until_condition(name, "NodesTainted", "True", "Applied").await?;
         self.until_condition(name, "RuntimeClassReady", "True", "Applied").await.map(drop)
     }

@@ -77,12 +77,13 @@ fn file(kind: Kind, pool: &AdoptedPool) -> String {
 }
 
 fn object(kind: Kind, name: &str, spec: Value) -> Value {
-    json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind.name, "metadata": { "name": name }, "spec": spec })
+    let mut object = kind.object(json!({ "name": name }));
+    object["spec"] = spec;
+    object
 }
 
 fn head(document: &mut CommentedYaml, kind: Kind, name: &str) {
-    document
-        .fields(0, &json!({ "apiVersion": "winpool.dev/v1alpha1", "kind": kind.name, "metadata": { "name": name } }));
+    document.fields(0, &kind.object(json!({ "name": name })));
     document.name(0, "spec");
 }
 

@@ -362,10 +362,13 @@ fn progress_of(nodes: &[Entry<'_>]) -> RolloutProgress {
 fn state_of(rules: &RolloutRules, nodes: &[Entry<'_>], progress: &RolloutProgress, halted: bool) -> RolloutState {
     let waits = |entry: &Entry| entry.state == NodeRollout::Waiting || entry.is_in_progress();
     let waits = nodes.iter().any(|entry| entry.node.desired.is_some() && waits(entry));
-    match progress.done == progress.total {
-        _ if halted || (!waits && !progress.failures.is_empty()) => RolloutState::Halted,
-        true => RolloutState::Complete,
-        false if rules.paused => RolloutState::Paused,
-        false => RolloutState::RollingOut,
+    if halted || (!waits && !progress.failures.is_empty()) {
+        RolloutState::Halted
+    } else if progress.done == progress.total {
+        RolloutState::Complete
+    } else if rules.paused {
+        RolloutState::Paused
+    } else {
+        RolloutState::RollingOut
     }
 }

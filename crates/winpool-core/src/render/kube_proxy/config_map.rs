@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::Problem;
+use crate::{Problem, kind::Kind};
 
 /// Its namespace.
 pub const CONFIG_MAP_NAMESPACE: &str = "kube-system";
@@ -35,7 +35,9 @@ pub fn config_map(present: &Value, layer: &str) -> Result<Value, Problem> {
     data[CONFIG_MAP_ENTRY] = json!(text);
     let labels = present["metadata"].get("labels").cloned().unwrap_or_else(|| json!({}));
     let metadata = json!({"name": CONFIG_MAP, "namespace": CONFIG_MAP_NAMESPACE, "labels": labels});
-    Ok(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}))
+    let mut config_map = Kind::CONFIG_MAP.object(metadata);
+    config_map["data"] = data;
+    Ok(config_map)
 }
 
 /// The settings of `kube-proxy.yaml` that a `config.conf` does not have, as paths such as `winkernel.enableDSR`.

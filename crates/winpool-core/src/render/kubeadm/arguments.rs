@@ -130,27 +130,39 @@ pub fn labels(text: &str) -> BTreeMap<String, String> {
 /// A label with two values.
 pub fn merged_labels(path: &str, text: &str, labels: &BTreeMap<String, String>) -> Result<String, Problem> {
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
-    let merged = merged(text, labels, |entry| ([entry.split_once('=').map_or(entry, |(key, _)| key), ""], entry));
+    let merged = merged(text, labels, |entry| {
+        let (key, value) = entry.split_once('=').unwrap_or((entry, ""));
+        Entry { key, effect: "", value }
+    });
     merged.map_err(|(existing, wanted)| {
         let wrong = format!("{NODE_LABELS} has {existing}, and the selector of the pool requires {wanted}");
         Problem::new(path, wrong, "correct the label in the template, or spec.nodeSelector")
     })
 }
 
-/// The entries of an argument, merged with others. `parts` are the key and the value of an entry.
+/// An entry of an argument. Two with the same key and effect must have the same value.
+struct Entry<'e> {
+    key: &'e str,
+    /// Empty for a label.
+    effect: &'e str,
+    value: &'e str,
+}
+
+/// The entries of an argument, merged with others.
 ///
 /// # Errors
 /// The entries of a key with two values.
 fn merged(
     text: &str,
     others: impl Iterator<Item = String>,
-    parts: fn(&str) -> ([&str; 2], &str),
+    read: fn(&str) -> Entry<'_>,
 ) -> Result<String, (String, String)> {
     let mut entries: Vec<String> = split(text).map(str::to_owned).collect();
     for wanted in others {
-        let (key, value) = parts(&wanted);
-        match split(text).find(|entry| parts(entry).0 == key) {
-            Some(existing) if parts(existing).1 != value => return Err((existing.to_owned(), wanted)),
+        let Entry { key, effect, value } = read(&wanted);
+        let mut existing = split(text).map(|entry| (entry, read(entry)));
+        match existing.find(|(_, entry)| entry.key == key && entry.effect == effect) {
+            Some((text, entry)) if entry.value != value => return Err((text.to_owned(), wanted)),
             Some(_) => {}
             None => entries.push(wanted),
         }
@@ -177,7 +189,7 @@ pub fn merged_taints(path: &str, text: &str, taints: &[Taint]) -> Result<String,
     let merged = merged(text, taints.iter().map(taint_flag), |entry| {
         let (left, effect) = entry.rsplit_once(':').unwrap_or((entry, ""));
         let (key, value) = left.split_once('=').unwrap_or((left, ""));
-        ([key, effect], value)
+        Entry { key, effect, value }
     });
     merged.map_err(|(existing, wanted)| two_taints(path, &existing, &wanted))
 }
