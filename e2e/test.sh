@@ -15,8 +15,8 @@ fi
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 windows=x86_64-pc-windows-gnu
-# What a build keeps for the next edit costs a fifth of its time: only where somebody edits.
-[[ -d $target/debug/incremental ]] || export CARGO_INCREMENTAL=0
+# What a build keeps for the next edit costs a fifth of its time: only where somebody edits. Cargo makes the folder for it always.
+compgen -G "$target/debug/incremental/*" >/dev/null || export CARGO_INCREMENTAL=0
 
 # usage: step NAME COMMAND…
 step() {

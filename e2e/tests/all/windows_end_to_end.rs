@@ -25,8 +25,10 @@ use crate::windows_agent::stripped_programs;
 
 const POOL: &str = "web";
 const NODE: &str = "win-1";
-/// The shortest timeout of a rollout. The agent waits half of it for the confirmation.
-const ROLLOUT_TIMEOUT: &str = "1m";
+/// The timeout of a rollout in which a change must fail: the shortest one. The agent waits half of it for the verification.
+const SHORT_ROLLOUT: &str = "1m";
+/// The timeout of a rollout in which no change may fail because the machine is slow.
+const LONG_ROLLOUT: &str = "30m";
 /// The time limit for a change with its rollback.
 const CHANGE: Duration = Duration::from_secs(300);
 
@@ -43,8 +45,8 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Starts everything, and applies a first configuration with 40 pods.
-    async fn start(installation: Installation) -> Self {
+    /// Starts everything, and applies a first configuration with 40 pods; `timeout` is that of the rollout.
+    async fn start(installation: Installation, timeout: &str) -> Self {
         let programs = stripped_programs();
         let options = Options { agents: true, ..Options::api_server_only() };
         let cluster = Cluster::start_with(options).await.unwrap();
@@ -54,7 +56,7 @@ impl Fixture {
         let observer = Observer::start(cluster.client.clone());
         let fixture = Self { cluster, operator, observer, node };
         fixture.apply_profile(json!({ "kubelet": { "maxPods": 40 } })).await;
-        let delivery = json!({ "method": "Agent", "rollout": { "timeout": ROLLOUT_TIMEOUT } });
+        let delivery = json!({ "method": "Agent", "rollout": { "timeout": timeout } });
         let pool = pool_spec(POOL, json!({ "profileRef": { "name": "standard" }, "delivery": delivery }));
         fixture.cluster.apply_pool(POOL, pool).await.unwrap();
         fixture.until_in_effect().await;

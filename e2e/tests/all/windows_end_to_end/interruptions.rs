@@ -9,7 +9,7 @@ use serde_json::json;
 use winpool_agent::journal::{ChangeStage, CurrentChange, Direction};
 use winpool_api::NodeConfigPhase;
 
-use super::Fixture;
+use super::{Fixture, LONG_ROLLOUT};
 
 impl Fixture {
     /// Begins a change to this number of pods, and kills the agent while it is verified.
@@ -30,11 +30,12 @@ impl Fixture {
 
 #[tokio::test]
 async fn a_killed_agent_resumes_its_change() {
-    let mut fixture = Fixture::start(Installation::Service).await;
+    let mut fixture = Fixture::start(Installation::Service, LONG_ROLLOUT).await;
     let former = fixture.status().await.observed_digest;
     fixture.interrupt(41).await;
     fixture.node.start_agent(&[]).unwrap();
-    assert_eq!(fixture.until_ended(&former).await.phase, NodeConfigPhase::Applied);
+    let status = fixture.until_ended(&former).await;
+    assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Applied, ""), "{}", status.message);
     fixture.until_in_effect().await;
     assert_eq!(fixture.max_pods().as_deref(), Some("41"));
     fixture.stop().await;
@@ -42,7 +43,7 @@ async fn a_killed_agent_resumes_its_change() {
 
 #[tokio::test]
 async fn after_a_reboot_the_former_configuration_is_restored_without_the_network() {
-    let mut fixture = Fixture::start(Installation::Service).await;
+    let mut fixture = Fixture::start(Installation::Service, LONG_ROLLOUT).await;
     fixture.interrupt(41).await;
     fixture.cluster.control_plane.stop_api_server().await.unwrap();
     for service in ["kubelet", "containerd"] {
