@@ -15,7 +15,7 @@ fi
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 windows=x86_64-pc-windows-gnu
-# What a build keeps for the next edit costs a fifth of its time: only where somebody edits. Cargo makes the folder for it always.
+# Incremental compilation takes a fifth of the time of a build: only where somebody edits. Cargo creates its folder in every build.
 compgen -G "$target/debug/incremental/*" >/dev/null || export CARGO_INCREMENTAL=0
 
 # usage: step NAME COMMAND…
