@@ -391,3 +391,36 @@ fn pending(plan: &Plan, kept: Vec<String>) -> Pending {
         first: changes.into_iter().take(LISTED).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ContainerRuntime::{Containerd, CriDockerd, Dockershim};
+    use winpool_api::facts::{Build, Minor};
+
+    use super::*;
+
+    #[test]
+    fn the_parts_of_variants_are_listed_once_and_in_order() {
+        let line = |minor| Containerd(ContainerdLine { major: 1, minor });
+        let table = [
+            (vec![], ["", "", ""]),
+            (vec![(31, line(7), 20348)], ["1.31", "1.7", "10.0.20348"]),
+            (
+                vec![(32, line(7), 17763), (31, line(6), 20348), (31, line(7), 20348)],
+                ["1.31, 1.32", "1.6, 1.7", "10.0.17763, 10.0.20348"],
+            ),
+            // Both adapters are Docker Engine.
+            (vec![(23, Dockershim, 17763), (24, CriDockerd, 17763)], ["1.23, 1.24", "docker", "10.0.17763"]),
+        ];
+        for (variants, expected) in table {
+            let variant = |(kubelet, runtime, host)| Variant { kubelet: Minor(kubelet), runtime, host: Build(host) };
+            let variants = variants.into_iter().map(variant).collect();
+            let texts = [
+                distinct(&variants, |variant| variant.kubelet, ToString::to_string),
+                distinct(&variants, |variant| variant.runtime, runtime_text),
+                distinct(&variants, |variant| variant.host, ToString::to_string),
+            ];
+            assert_eq!(texts, expected, "{variants:?}");
+        }
+    }
+}

@@ -172,9 +172,8 @@ fn merged(
 
 /// The taints of an argument `register-with-taints`; `None` if one is not valid, such as one that cloud-init evaluates.
 pub fn taints(text: &str) -> Option<Vec<Taint>> {
-    let taint = |entry: &str| {
-        let (left, effect) = entry.rsplit_once(':')?;
-        let (key, value) = left.split_once('=').unwrap_or((left, ""));
+    let taint = |entry| {
+        let Entry { key, effect, value } = taint_entry(entry);
         let effect = serde_json::from_value(json!(effect)).ok()?;
         Some(Taint { key: key.to_owned(), value: value.to_owned(), effect })
     };
@@ -186,11 +185,7 @@ pub fn taints(text: &str) -> Option<Vec<Taint>> {
 /// # Errors
 /// A taint with two values.
 pub fn merged_taints(path: &str, text: &str, taints: &[Taint]) -> Result<String, Problem> {
-    let merged = merged(text, taints.iter().map(taint_flag), |entry| {
-        let (left, effect) = entry.rsplit_once(':').unwrap_or((entry, ""));
-        let (key, value) = left.split_once('=').unwrap_or((left, ""));
-        Entry { key, effect, value }
-    });
+    let merged = merged(text, taints.iter().map(taint_flag), taint_entry);
     merged.map_err(|(existing, wanted)| two_taints(path, &existing, &wanted))
 }
 
@@ -214,6 +209,13 @@ pub fn added_taints(path: &str, existing: Option<&Value>, taints: &[Taint]) -> R
     }
     // An absent list and an empty one differ.
     Ok(if all.is_empty() { existing.cloned() } else { Some(all.into()) })
+}
+
+/// Reads `<key>=<value>:<effect>`; parts that are absent are empty.
+fn taint_entry(entry: &str) -> Entry<'_> {
+    let (left, effect) = entry.rsplit_once(':').unwrap_or((entry, ""));
+    let (key, value) = left.split_once('=').unwrap_or((left, ""));
+    Entry { key, effect, value }
 }
 
 fn two_taints(path: &str, existing: &str, wanted: &str) -> Problem {
