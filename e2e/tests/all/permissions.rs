@@ -144,9 +144,9 @@ async fn remove(cluster: &Cluster, rule: &Rule) {
 }
 
 fn restore(cluster: &Cluster) {
-    for file in ROLES {
-        install::apply(&cluster.control_plane, &["-f", &install::path(file)]).unwrap();
-    }
+    let files = ROLES.map(install::path);
+    let arguments: Vec<_> = files.iter().flat_map(|file| ["-f", file]).collect();
+    install::apply(&cluster.control_plane, &arguments).unwrap();
 }
 
 /// Whether two rules permit the same, at least in one namespace.

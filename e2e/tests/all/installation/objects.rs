@@ -261,12 +261,9 @@ async fn every_object_has_only_fields_that_the_api_server_knows() {
         "MutatingAdmissionPolicy" | "MutatingAdmissionPolicyBinding" => minor < 36,
         _ => object["apiVersion"].as_str().unwrap().starts_with("monitoring.coreos.com/"),
     };
-    let mut checked = 0;
-    for (name, object) in objects.iter().filter(|(_, object)| !unknown(object)) {
-        apply(object, &["--dry-run=server"]).unwrap_or_else(|error| panic!("{name}: {error:#}"));
-        checked += 1;
-    }
-    assert!(checked >= 25, "{checked}");
+    let known: Vec<&Value> = objects.values().filter(|object| !unknown(object)).collect();
+    assert!(known.len() >= 25, "{}", known.len());
+    apply(&json!({ "apiVersion": "v1", "kind": "List", "items": known }), &["--dry-run=server"]).unwrap();
 
     let mut wrong = objects["Deployment/winpool-system/winpool"].clone();
     wrong["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = json!({});

@@ -120,16 +120,11 @@ async fn the_taints_that_are_written_are_the_taints_that_are_stored() {
     let (none, one) = (json!([]), json!([{ "key": "team", "value": "web", "effect": "NoSchedule" }]));
     let default = json!([{ "key": "os", "value": "windows", "effect": "NoSchedule" }]);
     let values = [(None, &default), (Some(&none), &none), (Some(&one), &one)];
-    for how in [Apply::ClientSide, Apply::ServerSide] {
-        for (number, (first, stored)) in values.iter().enumerate() {
-            let name =
-                format!("defaults-{}-{number}", if matches!(how, Apply::ClientSide) { "client" } else { "server" });
-            assert_eq!(apply(&fixture, &name, how, *first).await, **stored, "{how:?} {first:?}");
-            // Every change from one value to another, and back.
-            for (next, next_stored) in values {
-                assert_eq!(apply(&fixture, &name, how, next).await, *next_stored, "{how:?} {first:?} to {next:?}");
-                assert_eq!(apply(&fixture, &name, how, *first).await, **stored, "{how:?} {next:?} to {first:?}");
-            }
+    // Each value is followed by each.
+    const ORDER: [usize; 10] = [0, 0, 1, 1, 2, 2, 0, 2, 1, 0];
+    for (how, name) in [(Apply::ClientSide, "defaults-client"), (Apply::ServerSide, "defaults-server")] {
+        for (step, (taints, stored)) in ORDER.map(|value| values[value]).into_iter().enumerate() {
+            assert_eq!(apply(&fixture, name, how, taints).await, *stored, "{how:?}, step {step}: {taints:?}");
         }
     }
     for (number, taints) in [Value::Null, none, one].into_iter().enumerate() {
