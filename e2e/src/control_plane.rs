@@ -6,9 +6,7 @@ mod servers;
 
 use std::{
     ops::Deref,
-    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -72,26 +70,25 @@ pub struct ControlPlane {
     baseline: Option<Baseline>,
 }
 
-/// How long servers wait for a later test. In that time they need as much of the processor as new ones for their start.
-const KEPT: Duration = Duration::from_secs(150);
+/// How many servers wait for a later test, at most. They are frozen, so that they need no time of the processor; each has about 400 MB.
+const KEPT: usize = 8;
 
-/// Servers that no test uses at the moment.
+/// Servers that no test uses at the moment, those that wait for the longest time first.
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 struct Idle {
     servers: Arc<Servers>,
     baseline: Baseline,
-    since: Instant,
 }
 
 impl ControlPlane {
-    /// Starts it and waits until it answers.
+    /// Starts it, with nothing but what Kubernetes creates, and waits until it answers.
     ///
     /// # Errors
     /// When a program is missing or does not become ready; the message contains the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
-        let control_plane = Self::start_from(options.clone(), None).await?;
+        let control_plane = Self::start_with(options.clone(), Content::Empty).await?;
         control_plane.start_components(&options).await?;
         Ok(control_plane)
     }
@@ -113,7 +110,8 @@ impl ControlPlane {
     }
 
     async fn reuse(options: &Options) -> Result<Option<Self>> {
-        while let Some(Idle { servers, baseline, .. }) = take_idle(options) {
+        while let Some(Idle { servers, baseline }) = take_idle(options) {
+            servers.thaw();
             if let Some(baseline) = baseline.restore(&servers).await? {
                 return Ok(Some(Self { servers, baseline: Some(baseline) }));
             }
@@ -122,26 +120,16 @@ impl ControlPlane {
     }
 
     async fn start_reusable(options: Options) -> Result<Self> {
-        let mut control_plane = Self::start_from(options, Some(installed().await?)).await?;
+        let content = Content::of(&options);
+        let mut control_plane = Self::start_with(options, content).await?;
         control_plane.serves_operator().await?;
-        control_plane.install_options().await?;
         control_plane.baseline = Some(Baseline::read(&control_plane).await?);
         Ok(control_plane)
     }
 
-    async fn install_options(&self) -> Result<()> {
-        if !self.options.cluster_api.is_empty() {
-            install_cluster_api(self, &self.options.cluster_api).await?;
-            install_cluster_api_permissions(self)?;
-        }
-        if self.options.agents {
-            install_agent_permissions(self)?;
-        }
-        Ok(())
-    }
-
-    async fn start_from(options: Options, database: Option<&Path>) -> Result<Self> {
-        Ok(Self { servers: Arc::new(Servers::start(options, database).await?), baseline: None })
+    async fn start_with(options: Options, content: Content) -> Result<Self> {
+        let database = content.database().await?;
+        Ok(Self { servers: Arc::new(Servers::start(options, Some(database.path())).await?), baseline: None })
     }
 }
 
@@ -157,25 +145,77 @@ impl Drop for ControlPlane {
     fn drop(&mut self) {
         if let Some(baseline) = self.baseline.take().filter(|_| !std::thread::panicking()) {
             self.servers.stop_components();
-            idle().push(Idle { servers: self.servers.clone(), baseline, since: Instant::now() });
+            self.servers.freeze();
+            // The processes of those that are too many are ended without the lock.
+            drop(keep(Idle { servers: self.servers.clone(), baseline }));
         }
-        // Their processes are ended without the lock.
-        let old: Vec<_> = idle().extract_if(.., |idle| idle.since.elapsed() > KEPT).collect();
-        drop(old);
     }
 }
 
-/// The folder of a database in which the operator's resources are installed.
-async fn installed() -> Result<&'static Path> {
-    static INSTALLED: OnceCell<Directory> = OnceCell::const_new();
-    let make = async || {
-        let control_plane = ControlPlane::start(Options::api_server_only()).await?;
-        install(&control_plane)?;
+/// What a database contains, of which servers start with a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Content {
+    /// What an API server creates when it starts for the first time.
+    Empty,
+    /// The operator's resources.
+    Installed,
+    /// These, and what the options name.
+    More { cluster_api: Vec<ApiVersion>, agents: bool },
+}
+
+impl Content {
+    fn of(options: &Options) -> Self {
+        let Options { cluster_api, agents, .. } = options;
+        if cluster_api.is_empty() && !agents {
+            Self::Installed
+        } else {
+            Self::More { cluster_api: cluster_api.clone(), agents: *agents }
+        }
+    }
+
+    /// The database with this content, which the first call makes.
+    async fn database(self) -> Result<Arc<Directory>> {
+        type Made = Arc<OnceCell<Arc<Directory>>>;
+        static DATABASES: Mutex<Vec<(Content, Made)>> = Mutex::new(Vec::new());
+        let made = {
+            let mut all = DATABASES.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = all.iter().find(|(content, _)| *content == self).map(|(_, made)| made.clone());
+            known.unwrap_or_else(|| {
+                all.push((self.clone(), Made::default()));
+                all[all.len() - 1].1.clone()
+            })
+        };
+        // It needs the database with less.
+        let make = async || Box::pin(self.make()).await.map(Arc::new);
+        made.get_or_try_init(make).await.cloned()
+    }
+
+    async fn make(&self) -> Result<Directory> {
+        let options = Options::api_server_only();
+        let control_plane = match self {
+            Self::Empty => ControlPlane { servers: Arc::new(Servers::start(options, None).await?), baseline: None },
+            Self::Installed => {
+                let control_plane = ControlPlane::start_with(options, Self::Empty).await?;
+                install(&control_plane)?;
+                control_plane
+            }
+            Self::More { cluster_api, agents } => {
+                let control_plane = ControlPlane::start_with(options, Self::Installed).await?;
+                control_plane.serves_operator().await?;
+                if !cluster_api.is_empty() {
+                    install_cluster_api(&control_plane, cluster_api).await?;
+                    install_cluster_api_permissions(&control_plane)?;
+                }
+                if *agents {
+                    install_agent_permissions(&control_plane)?;
+                }
+                control_plane
+            }
+        };
         let directory = Directory::new()?;
         control_plane.copy_database(directory.path()).await?;
-        anyhow::Ok(directory)
-    };
-    INSTALLED.get_or_try_init(make).await.map(Directory::path)
+        Ok(directory)
+    }
 }
 
 /// Of those with these options, the servers that have waited for the shortest time: others end when nothing uses them.
@@ -183,6 +223,13 @@ fn take_idle(options: &Options) -> Option<Idle> {
     let mut idle = idle();
     let position = idle.iter().rposition(|idle| idle.servers.options == *options)?;
     Some(idle.remove(position))
+}
+
+/// Keeps these servers for a later test. Returns those that are too many.
+fn keep(servers: Idle) -> Option<Idle> {
+    let mut idle = idle();
+    idle.push(servers);
+    (idle.len() > KEPT).then(|| idle.remove(0))
 }
 
 fn idle() -> MutexGuard<'static, Vec<Idle>> {

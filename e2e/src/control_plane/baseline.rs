@@ -62,7 +62,7 @@ impl Baseline {
     /// Restores the objects in servers that no test uses any more, and returns them; `None` if a test has changed more than
     /// objects.
     pub(super) async fn restore(mut self, servers: &Servers) -> Result<Option<Self>> {
-        if !servers.is_first_start().await {
+        if !servers.is_running().await {
             return Ok(None);
         }
         let database = Database::new(&servers.etcd_url())?;

@@ -10,10 +10,13 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::{authorization::v1::SubjectAccessReview, core::v1::Namespace};
+use k8s_openapi::{
+    api::{authorization::v1::SubjectAccessReview, core::v1::Namespace},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, Client, Config,
-    api::PostParams,
+    api::{ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::json;
@@ -224,9 +227,9 @@ impl Servers {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Timestamp::now();
     }
 
-    /// Whether the API server was never ended.
-    pub(super) async fn is_first_start(&self) -> bool {
-        self.api_server.lock().await.is_some() && self.starts.lock().unwrap_or_else(PoisonError::into_inner).len() == 1
+    /// Whether the API server runs.
+    pub(super) async fn is_running(&self) -> bool {
+        self.api_server.lock().await.is_some()
     }
 
     /// Kills the API server. Every write that it has answered is in etcd.
@@ -269,14 +272,17 @@ impl Servers {
         self.start_api_server().await
     }
 
-    /// Waits until the resources of winpool are served, and the operator may read and write.
+    /// Waits until the kinds of all definitions are served, and the operator may read and write.
     pub(super) async fn serves_operator(&self) -> Result<()> {
         let client = self.client(User::Admin).await?;
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
         let serves = || async {
-            for resource in ["windowsnodepools", "windowsruntimeprofiles", "windowsnodeconfigs"] {
-                let request = http::Request::get(format!("/apis/winpool.dev/v1alpha1/{resource}?limit=1"));
-                client.request_text(request.body(Vec::new())?).await?;
+            for CustomResourceDefinition { spec, .. } in definitions.list(&ListParams::default()).await? {
+                for version in spec.versions.iter().filter(|version| version.served) {
+                    let path = format!("/apis/{}/{}/{}?limit=1", spec.group, version.name, spec.names.plural);
+                    client.request_text(http::Request::get(path).body(Vec::new())?).await?;
+                }
             }
             let attributes = json!({"group": "winpool.dev", "resource": "windowsnodepools", "verb": "list"});
             let user = User::Operator.name();
@@ -285,7 +291,7 @@ impl Servers {
             ensure!(review.status.is_some_and(|status| status.allowed), "{user} may not list pools");
             Ok(())
         };
-        eventually("the resources of winpool are served", START_TIMEOUT, serves).await
+        eventually("the installed resources are served", START_TIMEOUT, serves).await
     }
 
     /// Ends the servers, so that the database is complete, and copies it to a folder, with the certificate.
@@ -394,6 +400,21 @@ impl Servers {
         for process in self.components.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             let _ = process.kill();
         }
+    }
+
+    /// Freezes API server and etcd, which no test uses, until [`Self::thaw`].
+    pub(super) fn freeze(&self) {
+        self.for_each(Process::freeze);
+    }
+
+    pub(super) fn thaw(&self) {
+        self.for_each(Process::thaw);
+    }
+
+    fn for_each(&self, act: impl Fn(&Process)) {
+        // Without a test, nothing else has the lock.
+        let api_server = self.api_server.try_lock();
+        self.etcd.iter().chain(api_server.iter().flat_map(|process| process.iter())).for_each(act);
     }
 
     fn component_arguments(&self, port: u16) -> Vec<String> {
