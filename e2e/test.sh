@@ -83,7 +83,7 @@ if [[ ${1:-} == --long ]]; then
   step "build for Windows" build_windows
   export WINPOOL_TEST_LONG=1
   step "a release, built twice" e2e/release.sh
-  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale documents:: installation::removal leadership:: windows_end_to_end::failures windows_end_to_end::rounds
+  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale documents:: installation::removal leadership:: agent_on_windows::failures agent_on_windows::rounds
   exit
 fi
 step "rustfmt" "$cargo" fmt --all --check

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adoption;
+mod agent_on_windows;
 mod agents;
 mod bad_input;
 mod cluster_api;
@@ -31,6 +32,5 @@ mod robustness;
 mod telemetry;
 mod tls;
 mod windows_agent;
-mod windows_end_to_end;
 mod windows_kubelet;
 mod workloads;

@@ -63,8 +63,8 @@ fn windows_binary() -> PathBuf {
     windows_programs().join("winpool.exe")
 }
 
-/// [`windows_programs`] without debug information, which is most of their size: Wine reads a program as a whole when it
-/// starts, and the agent copies its own.
+/// [`windows_programs`] without debug information, which is most of their size: the agent copies its own. Sections begin at pages, so
+/// that Wine maps them: it would read a program as a whole whenever it starts.
 pub(crate) fn stripped_programs() -> &'static Path {
     static STRIPPED: LazyLock<PathBuf> = LazyLock::new(|| {
         let programs = windows_programs();
@@ -87,8 +87,9 @@ fn strip(program: &Path, stripped: &Path) {
         return;
     }
     let new = stripped.with_extension("new");
-    let status = Command::new("x86_64-w64-mingw32-strip").arg("-o").arg(&new).arg(program).status().unwrap();
-    assert!(status.success(), "x86_64-w64-mingw32-strip: {status}");
+    let arguments = ["--strip-all", "--file-alignment=4096"];
+    let status = Command::new("x86_64-w64-mingw32-objcopy").args(arguments).args([program, &new]).status().unwrap();
+    assert!(status.success(), "x86_64-w64-mingw32-objcopy: {status}");
     fs::rename(new, stripped).unwrap();
 }
 

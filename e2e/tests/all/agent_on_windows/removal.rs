@@ -9,11 +9,11 @@ use kube::api::ListParams;
 use serde_json::json;
 use winpool_api::WindowsNodeConfig;
 
-use super::{Fixture, LONG_ROLLOUT, POOL};
+use super::{Fixture, POOL};
 
 #[tokio::test]
 async fn an_agent_that_is_uninstalled_leaves_the_node_as_it_was() {
-    let mut fixture = Fixture::start(Installation::Service, LONG_ROLLOUT).await;
+    let mut fixture = Fixture::start(Installation::Service).await;
     edit(&fixture.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
     let api = fixture.cluster.api::<WindowsNodeConfig>();
     let assigned = async || Ok(api.list(&ListParams::default()).await?.items.len());

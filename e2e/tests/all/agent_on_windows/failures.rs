@@ -7,7 +7,7 @@ use e2e::{
 use serde_json::json;
 use winpool_api::NodeConfigPhase::{Applied, RolledBack};
 
-use super::{Case, Fixture, SHORT_ROLLOUT};
+use super::{Case, Fixture};
 
 const KUBELET: &[Case] = &[
     ("crash=900", RolledBack, ENDED, "kubelet"),
@@ -32,7 +32,7 @@ const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
 
 #[tokio::test]
 async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
-    let fixture = Fixture::start(Installation::Service, SHORT_ROLLOUT).await;
+    let fixture = Fixture::start(Installation::Service).await;
     let (mut pods, mut good, mut minutes) = (50, "40".to_owned(), 30);
     for _ in 0..size(1, 3) {
         for case in KUBELET {
@@ -56,7 +56,7 @@ async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
 
 #[tokio::test]
 async fn a_node_that_is_not_ready_is_not_confirmed() {
-    let fixture = Fixture::start(Installation::Service, SHORT_ROLLOUT).await;
+    let fixture = Fixture::start(Installation::Service).await;
     fixture.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
     let case = ("not-ready", RolledBack, &["NotConfirmed"][..], "the operator did not confirm");
     fixture.expect(json!({ "kubelet": { "maxPods": 51 } }), case, "40").await;

@@ -9,7 +9,7 @@ use serde_json::json;
 use winpool_agent::journal::{ChangeStage, CurrentChange, Direction};
 use winpool_api::NodeConfigPhase;
 
-use super::{Fixture, LONG_ROLLOUT};
+use super::Fixture;
 
 impl Fixture {
     /// Begins a change to this number of pods, and kills the agent while it is verified.
@@ -30,7 +30,7 @@ impl Fixture {
 
 #[tokio::test]
 async fn a_killed_agent_resumes_its_change() {
-    let mut fixture = Fixture::start(Installation::Service, LONG_ROLLOUT).await;
+    let mut fixture = Fixture::start(Installation::Service).await;
     let former = fixture.status().await.observed_digest;
     fixture.interrupt(41).await;
     fixture.node.start_agent(&[]).unwrap();
@@ -43,7 +43,7 @@ async fn a_killed_agent_resumes_its_change() {
 
 #[tokio::test]
 async fn after_a_reboot_the_former_configuration_is_restored_without_the_network() {
-    let mut fixture = Fixture::start(Installation::Service, LONG_ROLLOUT).await;
+    let mut fixture = Fixture::start(Installation::Service).await;
     fixture.interrupt(41).await;
     fixture.cluster.control_plane.stop_api_server().await.unwrap();
     for service in ["kubelet", "containerd"] {

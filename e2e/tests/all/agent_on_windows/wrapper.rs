@@ -4,11 +4,11 @@ use e2e::windows_node::{Installation, KUBELET_CONFIG};
 use serde_json::json;
 use winpool_api::NodeConfigPhase::{Applied, RolledBack};
 
-use super::{Fixture, SHORT_ROLLOUT};
+use super::Fixture;
 
 #[tokio::test]
 async fn a_kubelet_that_is_started_again_for_ever_does_not_pass_the_verification() {
-    let fixture = Fixture::start(Installation::Nssm, SHORT_ROLLOUT).await;
+    let fixture = Fixture::start(Installation::Nssm).await;
     assert_eq!(fixture.status().await.layout, "kubeadm-nssm");
     fixture.expect(json!({ "kubelet": { "maxPods": 41 } }), ("", Applied, &[""], ""), "41").await;
     // It is healthy at most times: only its process shows that it was started again.

@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use winpool_api::{NodeConfigPhase, WindowsNodeConfigStatus};
 
-use super::{Fixture, LONG_ROLLOUT, NODE, POOL};
+use super::{Fixture, NODE, POOL};
 
 /// The number of changes, and that of `make test-long`.
 const ROUNDS: (u32, u32) = (3, 20);
@@ -34,7 +34,7 @@ impl fmt::Display for Durations {
 #[tokio::test]
 async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
     let rounds = size(ROUNDS.0, ROUNDS.1);
-    let fixture = Fixture::start(Installation::Service, LONG_ROLLOUT).await;
+    let fixture = Fixture::start(Installation::Service).await;
     assert_eq!(fixture.max_pods().as_deref(), Some("40"));
     let (mut cycles, mut agents) = (Durations(Vec::new()), Durations(Vec::new()));
     for round in 1..=rounds {
@@ -64,7 +64,7 @@ async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
 
 #[tokio::test]
 async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone() {
-    let mut fixture = Fixture::start(Installation::Service, LONG_ROLLOUT).await;
+    let mut fixture = Fixture::start(Installation::Service).await;
     fixture.node.kill_agent().unwrap();
     fixture.node.start_agent(&["--check-interval=1s"]).unwrap();
     let applied = fixture.node.read(KUBELET_CONFIG).unwrap();

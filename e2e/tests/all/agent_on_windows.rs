@@ -1,5 +1,7 @@
 //! `winpool-agent.exe run` on a Windows node under Wine, with the real operator and API server. Services of Windows stand in
 //! for the kubelet, containerd and nssm; a file beside the configuration of each determines how they fail.
+//!
+//! These tests mostly wait. They are among the first in the order of names, in which tests run, so that others run meanwhile.
 
 mod failures;
 mod interruptions;
@@ -25,9 +27,9 @@ use crate::windows_agent::stripped_programs;
 
 const POOL: &str = "web";
 const NODE: &str = "win-1";
-/// The timeout of a rollout in which a change must fail: the shortest one. The agent waits half of it for the verification.
+/// The timeout of a rollout whose change must fail: the shortest one. The agent waits half of it for the verification.
 const SHORT_ROLLOUT: &str = "1m";
-/// The timeout of a rollout in which no change may fail because the machine is slow.
+/// The timeout of a rollout whose change must not fail because the machine is slow.
 const LONG_ROLLOUT: &str = "30m";
 /// The time limit for a change with its rollback.
 const CHANGE: Duration = Duration::from_secs(300);
@@ -45,8 +47,8 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Starts everything, and applies a first configuration with 40 pods; `timeout` is that of the rollout.
-    async fn start(installation: Installation, timeout: &str) -> Self {
+    /// Starts everything, and applies a first configuration with 40 pods.
+    async fn start(installation: Installation) -> Self {
         let programs = stripped_programs();
         let options = Options { agents: true, ..Options::api_server_only() };
         let cluster = Cluster::start_with(options).await.unwrap();
@@ -56,7 +58,7 @@ impl Fixture {
         let observer = Observer::start(cluster.client.clone());
         let fixture = Self { cluster, operator, observer, node };
         fixture.apply_profile(json!({ "kubelet": { "maxPods": 40 } })).await;
-        let delivery = json!({ "method": "Agent", "rollout": { "timeout": timeout } });
+        let delivery = json!({ "method": "Agent", "rollout": { "timeout": LONG_ROLLOUT } });
         let pool = pool_spec(POOL, json!({ "profileRef": { "name": "standard" }, "delivery": delivery }));
         fixture.cluster.apply_pool(POOL, pool).await.unwrap();
         fixture.until_in_effect().await;
@@ -102,6 +104,9 @@ impl Fixture {
     /// Applies a profile, and checks the result. Afterwards the configuration has this number of pods.
     async fn expect(&self, profile: Value, (behavior, phase, reasons, message): Case, pods: &str) {
         let former = self.status().await.observed_digest;
+        let timeout = if phase == NodeConfigPhase::Applied { LONG_ROLLOUT } else { SHORT_ROLLOUT };
+        let patch = json!({ "spec": { "delivery": { "rollout": { "timeout": timeout } } } });
+        self.cluster.edit_pool(POOL, patch).await.unwrap();
         self.apply_profile(profile).await;
         let status = self.until_ended(&former).await;
         let reason = status.reason.as_str();
