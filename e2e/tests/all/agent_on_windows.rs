@@ -1,7 +1,5 @@
 //! `winpool-agent.exe run` on a Windows node under Wine, with the real operator and API server. Services of Windows stand in
 //! for the kubelet, containerd and nssm; a file beside the configuration of each determines how they fail.
-//!
-//! These tests mostly wait. They are among the first in the order of names, in which tests run, so that others run meanwhile.
 
 mod failures;
 mod interruptions;
@@ -23,7 +21,7 @@ use serde_json::{Value, json};
 use winpool_api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
 
 use self::observer::Observer;
-use crate::windows_agent::stripped_programs;
+use crate::agent_programs::stripped_programs;
 
 const POOL: &str = "web";
 const NODE: &str = "win-1";
