@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use winpool_api::NodeConfigPhase;
 
 use crate::audit::Stored;
@@ -26,7 +26,8 @@ pub struct RolloutLog(Vec<Moment>);
 pub struct Moment {
     /// The resource version.
     pub version: u64,
-    /// When the API server received the write.
+    /// The time of an assignment is what the operator has stored, to the second. Any other write has the time at which the API server
+    /// received it, which can be long after the operator decided on it.
     pub at: Timestamp,
     /// The node, or the pool.
     pub name: String,
@@ -78,7 +79,7 @@ impl RolloutLog {
             let after = before.after(write).with_context(|| format!("{} {}", write.resource, write.name))?;
             moments.extend(before.steps_to(&after).into_iter().map(|step| Moment {
                 version: write.version,
-                at: write.received,
+                at: after.time_of(&step).unwrap_or(write.received),
                 name: write.name.clone(),
                 step,
             }));
@@ -192,7 +193,7 @@ struct State {
     deleted: bool,
     cordoned: bool,
     /// The digest, the attempt and the time of the assignment.
-    assigned: Option<(String, u64, Value)>,
+    assigned: Option<(String, u64, Timestamp)>,
     phase: Option<NodeConfigPhase>,
     confirmed: bool,
     halted: bool,
@@ -213,7 +214,8 @@ impl State {
             "windowsnodeconfigs" => {
                 let digest = spec["digest"].as_str().context("spec.digest")?.to_owned();
                 let attempt = spec["attempt"].as_u64().context("spec.attempt")?;
-                let assigned = Some((digest, attempt, spec["assignedAt"].clone()));
+                let assigned_at = spec["assignedAt"].as_str().context("spec.assignedAt")?.parse()?;
+                let assigned = Some((digest, attempt, assigned_at));
                 let is_about =
                     status["observedDigest"] == spec["digest"] && status["observedAttempt"] == spec["attempt"];
                 let phase = match status.is_null() {
@@ -229,6 +231,11 @@ impl State {
                 Self { halted: conditions.into_iter().any(|found| found["reason"] == halted), ..Self::default() }
             }
         })
+    }
+
+    fn time_of(&self, step: &Step) -> Option<Timestamp> {
+        let assigned = self.assigned.as_ref().filter(|_| matches!(step, Step::Assigned { .. }));
+        assigned.map(|(.., at)| *at)
     }
 
     fn steps_to(&self, after: &Self) -> Vec<Step> {
@@ -269,30 +276,35 @@ impl State {
 mod tests {
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(1_780_000_000 + second).unwrap()
+    fn at(second: usize) -> Timestamp {
+        Timestamp::from_second(1_780_000_000 + i64::try_from(second).unwrap()).unwrap()
     }
 
     /// Writes of WindowsNodeConfigs, one per second: `<node> <digest>` and the phase, `confirmed` or `deleted`.
-    fn log(writes: &[(&str, &str, &str)]) -> RolloutLog {
-        let stored = writes.iter().enumerate().map(|(index, (node, digest, what))| {
+    fn stored(writes: &[(&str, &str, &str)]) -> Vec<Stored> {
+        let write = writes.iter().enumerate().map(|(index, (node, digest, what))| {
             let confirmed = ["confirmed", "Applied"].contains(what).then_some(digest);
             let phase = if ["assigned", "confirmed"].contains(what) { "Pending" } else { what };
             let observed = if *what == "assigned" { "" } else { digest };
+            let first = writes.iter().position(|write| (write.0, write.1) == (*node, *digest)).unwrap();
             let object = json!({
-                "spec": { "digest": digest, "attempt": 1, "assignedAt": *digest, "confirmed": confirmed },
+                "spec": { "digest": digest, "attempt": 1, "assignedAt": at(first), "confirmed": confirmed },
                 "status": { "phase": phase, "observedDigest": observed, "observedAttempt": 1 },
             });
             Stored {
                 user: "operator".into(),
                 resource: "windowsnodeconfigs".into(),
                 name: (*node).into(),
-                received: at(i64::try_from(index).unwrap()),
+                received: at(index),
                 version: u64::try_from(index).unwrap() + 1,
                 object: (*what != "deleted").then_some(object),
             }
         });
-        RolloutLog::read(&stored.collect::<Vec<_>>()).unwrap()
+        write.collect()
+    }
+
+    fn log(writes: &[(&str, &str, &str)]) -> RolloutLog {
+        RolloutLog::read(&stored(writes)).unwrap()
     }
 
     #[test]
@@ -311,6 +323,13 @@ mod tests {
         ] {
             assert_eq!(log(writes).most_in_progress(timeout), expected, "{writes:?}");
         }
+    }
+
+    #[test]
+    fn an_assignment_that_the_api_server_received_late_counts_from_its_stored_time() {
+        let mut writes = stored(&[("a", "1", "assigned"), ("b", "1", "assigned")]);
+        writes[0].received += Duration::from_millis(900);
+        assert_eq!(RolloutLog::read(&writes).unwrap().most_in_progress(Duration::from_secs(1)), 1);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The roles of the operator have no rule that it does not need, and none is missing.
 
+mod services;
+
 use std::{
     net::SocketAddr,
     sync::atomic::{AtomicU32, Ordering},

@@ -1,13 +1,12 @@
 //! Workload issues on a real control plane: the real scheduler and controllers treat the workloads as the issues state,
 //! and the simulated kubelets report the errors of container runtimes.
 //!
-//! All tests except those of `absent` and `dual_stack` share one control plane and one operator. Each has its own nodes, pool,
+//! All tests except those of `absent` share one control plane and one operator. Each has its own nodes, pool,
 //! RuntimeClass and namespace, all of the same name. The nodes register with the taint of the pools, so that no pod of
 //! another test is scheduled to them before their pool has tainted them.
 
 mod absent;
 mod doctor;
-mod dual_stack;
 mod images;
 mod issues;
 

@@ -39,11 +39,8 @@ async fn a_node_that_never_comes_back_keeps_its_place_until_the_timeout_and_has_
     assert_eq!(fleet.phases().await["win-04"], NodeConfigPhase::Applied);
     let log = fleet.log();
     let assigned = |name| log.of(name, is_assignment).next().unwrap().at;
-    let waited = assigned("win-04").duration_since(assigned("win-02").max(assigned("win-03"))).as_secs();
-    println!("win-04 waited for {waited} s");
-    assert!((58..180).contains(&waited), "{waited}");
-    // Kubernetes stores the time of an assignment to the second, so that the timeout ends up to a second earlier.
-    assert_eq!(log.most_in_progress(TIMEOUT - Duration::from_secs(1)), 2);
+    assert!(assigned("win-04") >= assigned("win-02") + TIMEOUT);
+    assert_eq!(log.most_in_progress(TIMEOUT), 2);
     log.check_canaries().unwrap();
     let timed_out = [("pool", POOL), ("reason", "TimedOut")];
     assert_eq!(operator.metric("winpool_rollout_failures", &timed_out).await.unwrap(), 2.0);

@@ -1,5 +1,7 @@
 //! Known issues of kube-proxy that depend on Services are not determinable without the permission for Services.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use e2e::{
     assets::Assets,
@@ -18,9 +20,10 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use winpool_api::names::annotation::ACKNOWLEDGE_ISSUES;
 
-use super::COUNTED;
-
 const ISSUE: &str = "kubernetes-136241";
+/// The time limit for a status in which only counts change, which is written every half minute, and for a permission that is tried
+/// again every minute.
+const COUNTED: Duration = Duration::from_secs(240);
 
 /// Servers with Services of two IP families, which are alpha in 1.20.
 fn dual_stack() -> Options {
