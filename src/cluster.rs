@@ -52,8 +52,8 @@ pub use kinds::{OfKind, all, watched};
 pub use kube_proxy::read_kube_proxy;
 pub use leases::Leases;
 pub use list::{
-    ListError, is_operator_running, list_machine_objects, list_pools, list_snapshot, list_snapshot_of, list_workloads,
-    wait_for_node_configs,
+    ListError, is_operator_running, list_machine_objects, list_pools, list_served_pools, list_snapshot,
+    list_snapshot_of, list_workloads, wait_for_node_configs,
 };
 pub use machines::{ClusterApiStores, infrastructure, served};
 pub use node_logs::NodeLogReader;

@@ -29,7 +29,7 @@ use super::{
     View, WatchBackoff,
     caches::{has_agents, uses_cluster_api},
     configuration::configuration_remedy,
-    explain, infrastructure,
+    definitions, explain, infrastructure,
     kinds::{self, OfKind},
     served, status_code, version,
 };
@@ -72,6 +72,17 @@ pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot,
 /// All pools. Without the CustomResourceDefinitions of winpool there are none.
 pub async fn list_pools(client: &Client) -> Result<Objects<Pool>, ListError> {
     list_all(client).await
+}
+
+/// All pools of a cluster that has served them before.
+///
+/// # Errors
+/// If the cluster cannot be reached, refuses the request, or does not serve pools, as an API server that starts.
+pub async fn list_served_pools(client: &Client) -> Result<Objects<Pool>, ListError> {
+    read(kinds::all(client.clone(), Kind::POOL)).await.map_err(|error| match status_code(&error) {
+        Some(404) => ListError { remedy: definitions::REMEDY, ..ListError::new(Kind::POOL.name, &error) },
+        _ => ListError::new(Kind::POOL.name, &error),
+    })
 }
 
 /// The objects in the cluster for these pools, without those of Cluster API.
@@ -207,12 +218,19 @@ where
 {
     // CronJobs are in batch/v1 since Kubernetes 1.21.
     let may_be_unknown = V::KIND.group == GROUP || V::KIND == Kind::CRON_JOB;
+    match read(api).await {
+        Err(error) if may_be_unknown && status_code(&error) == Some(404) => Ok(Objects::default()),
+        answer => answer.map_err(|error| ListError::new(V::KIND.name, &error)),
+    }
+}
+
+async fn read<V: View>(api: Api<V::Object>) -> kube::Result<Objects<V>>
+where
+    V::Object: Clone + DeserializeOwned + Debug,
+{
     let mut objects: Vec<V> = Vec::new();
     let mut shared = V::Shared::default();
-    match each(&api, kinds::listed(V::KIND), |object| objects.push(V::read(object, &mut shared))).await {
-        Err(error) if may_be_unknown && status_code(&error) == Some(404) => {}
-        answer => answer.map_err(|error| ListError::new(V::KIND.name, &error))?,
-    }
+    each(&api, kinds::listed(V::KIND), |object| objects.push(V::read(object, &mut shared))).await?;
     Ok(objects.into_iter().collect())
 }
 
@@ -237,4 +255,26 @@ pub async fn is_operator_running(client: &Client, namespace: &str) -> Result<boo
     let deployments = Api::<Deployment>::namespaced(client.clone(), namespace);
     let found = deployments.get_opt(DEPLOYMENT).await.map_err(|error| ListError::new("Deployment winpool", &error))?;
     Ok(found.and_then(|deployment| deployment.status?.ready_replicas).is_some_and(|ready| ready > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kind_that_is_not_served_has_no_objects_but_in_a_cluster_that_has_served_it() {
+        let not_served = tower::service_fn(async |_: Request<Body>| {
+            Ok::<_, Infallible>(Response::builder().status(404).body(Body::empty()).unwrap())
+        });
+        let client = Client::new(not_served, "default");
+        assert!(list_pools(&client).await.unwrap().is_empty());
+        let error = list_served_pools(&client).await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot read WindowsNodePool: "), "{error}");
+        assert!(error.contains("install the CustomResourceDefinitions"), "{error}");
+    }
 }

@@ -17,7 +17,7 @@ use winpool_core::{
 };
 
 use super::{CommandError, input, output, read::Reader, text};
-use crate::commands::signals::Signals;
+use crate::{cluster, commands::signals::Signals};
 
 /// The time between two reads of the pools. The other objects are read when a pool has changed.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ pub async fn until_done(
 async fn next(reader: &Reader, before: &Objects<Pool>) -> Result<Option<(Objects<Pool>, Overview)>, CommandError> {
     sleep(INTERVAL).await;
     let late = |_| CommandError::Cluster(format!("the API server did not answer within {LIMIT:?}"));
-    let pools = timeout(LIMIT, reader.pools()).await.map_err(late)??;
+    let pools = timeout(LIMIT, cluster::list_served_pools(&reader.client)).await.map_err(late)??;
     if pools.values().eq(before.values()) {
         return Ok(None);
     }

@@ -157,6 +157,14 @@ fn a_configuration_is_kept_only_if_it_was_verified_and_confirmed() {
 }
 
 #[test]
+fn a_kubelet_that_is_not_healthy_is_reported_with_the_status_of_its_endpoint() {
+    let host = FakeHost::new(OLD, []);
+    let journal = run(&host, "unhealthy\n", Operator::Confirms);
+    let message = &journal.rejection(&id(0)).unwrap().failure.message;
+    assert!(message.contains("kubelet: http://127.0.0.1:10248/healthz answers 500"), "{message}");
+}
+
+#[test]
 fn the_sandbox_that_could_be_started_before_the_change_has_to_start_after_it() {
     for (before, after, applied, unobserved) in [
         ("old", "new", true, ""),
