@@ -38,13 +38,14 @@ async fn a_reconcile_is_a_trace_from_the_watch_event_to_each_request() {
     let operator = cluster.start_operator(&arguments, &environment).await.unwrap();
     apply_pool(&cluster).await;
 
-    // A span is exported when it ends, and a reconcile ends after its child spans.
+    // A span is exported when it ends: after its child spans.
     let reconciles = || async {
         let spans = collector.spans();
         let reconciles = spans.iter().filter(|span| span.name == "reconcile" && span.attribute("object") == POOL);
         let wrote =
             |reconcile: &&Span| children(&spans, reconcile).any(|span| span.attribute("operation") == "patch-node");
-        Ok((reconciles.filter(wrote).cloned().collect::<Vec<_>>(), spans.clone()))
+        let ended = |reconcile: &&Span| spans.iter().any(|span| span.id == reconcile.parent);
+        Ok((reconciles.filter(wrote).filter(ended).cloned().collect::<Vec<_>>(), spans.clone()))
     };
     let (reconciles, spans) =
         until("the reconcile arrives", SOON, reconciles, |(reconciles, _)| !reconciles.is_empty()).await.unwrap();
