@@ -21,8 +21,7 @@ use serde_json::{Value, json};
 use winpool_api::names::annotation::ACKNOWLEDGE_ISSUES;
 
 const ISSUE: &str = "kubernetes-136241";
-/// The time limit for a status in which only counts change, which is written every half minute, and for a permission that is tried
-/// again every minute.
+/// The time limit for a status in which only counts change, which is written every half minute.
 const COUNTED: Duration = Duration::from_secs(240);
 
 /// Servers with Services of two IP families, which are alpha in 1.20.
