@@ -38,6 +38,8 @@ use crate::{
 
 /// The time limit for a change by the operator. Most changes take less than a second; a busy machine needs much longer.
 pub const SOON: Duration = Duration::from_secs(180);
+/// The time limit for a status in which only counts change, which is written every half minute.
+pub const COUNTED: Duration = Duration::from_secs(240);
 /// Key and value of the taint that pools set by default.
 pub const OS_WINDOWS: (&str, &str) = ("os", "windows");
 /// The taint that pools set by default.

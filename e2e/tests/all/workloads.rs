@@ -10,11 +10,11 @@ mod doctor;
 mod images;
 mod issues;
 
-use std::{fmt::Debug, ops::Deref, sync::Arc, time::Duration};
+use std::{fmt::Debug, ops::Deref, sync::Arc};
 
 use anyhow::Result;
 use e2e::{
-    cluster::{Cluster, SOON, create, edit, with_fields},
+    cluster::{COUNTED, Cluster, SOON, create, edit, with_fields},
     control_plane::Options,
     fixture::{Fixture, SharedCluster, spec, windows},
     kubelet::SimulatedNode,
@@ -32,8 +32,6 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// The time limit for a status in which only counts change, which is written every half minute.
-const COUNTED: Duration = Duration::from_secs(240);
 /// Windows Server 2022.
 const SERVER_2022: &str = "10.0.20348.2700";
 

@@ -1,11 +1,9 @@
 //! Known issues of kube-proxy that depend on Services are not determinable without the permission for Services.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 use e2e::{
     assets::Assets,
-    cluster::{Cluster, NODE_LABEL, OS_WINDOWS, create, edit},
+    cluster::{COUNTED, Cluster, NODE_LABEL, OS_WINDOWS, create, edit},
     control_plane::Options,
     install::operator_may,
     kubelet::SimulatedNode,
@@ -21,8 +19,6 @@ use serde_json::{Value, json};
 use winpool_api::names::annotation::ACKNOWLEDGE_ISSUES;
 
 const ISSUE: &str = "kubernetes-136241";
-/// The time limit for a status in which only counts change, which is written every half minute.
-const COUNTED: Duration = Duration::from_secs(240);
 
 /// Servers with Services of two IP families, which are alpha in 1.20.
 fn dual_stack() -> Options {
