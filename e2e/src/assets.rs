@@ -157,14 +157,6 @@ pub fn helm() -> PathBuf {
     on_path("helm").unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("helm.sh"))
 }
 
-/// `crd-server`, upstream's server of CustomResourceDefinitions.
-///
-/// # Errors
-/// When building it fails.
-pub fn crd_server() -> Result<PathBuf> {
-    filled_by("upstream.sh", &[], &cache()?.join("upstream"), "crd-server")
-}
-
 /// A program in a folder that a script fills: it runs if the program is missing.
 fn filled_by(script: &str, options: &[&str], folder: &Path, name: &str) -> Result<PathBuf> {
     if let Some(path) = program(folder, name) {

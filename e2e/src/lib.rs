@@ -33,7 +33,6 @@ pub mod cluster;
 pub mod cluster_api;
 pub mod containerd;
 pub mod control_plane;
-pub mod crd_server;
 pub mod fixture;
 pub mod history;
 pub mod images;

@@ -21,6 +21,7 @@ use e2e::{
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::PostParams;
 use serde_json::{Value, json};
+use winpool_api::names::annotation::SCHEMA;
 
 /// Longer than the back-off of a watch.
 const AFTER_A_BACK_OFF: Duration = Duration::from_secs(180);
@@ -144,16 +145,19 @@ async fn set_role(cluster: &Cluster, role: &ClusterRole, resource: &str, allowed
     until("the rules are in effect", SOON, may, |may| *may == allowed).await.unwrap();
 }
 
+/// What `winpool crds` prints, with a change of each definition.
+fn printed_definitions(change: impl Fn(&mut Value)) -> String {
+    let printed = Command::new(binary().unwrap()).args(["crds", "-o", "json"]).output().unwrap();
+    let mut list: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    list["items"].as_array_mut().unwrap().iter_mut().for_each(change);
+    list.to_string()
+}
+
 #[tokio::test]
 async fn crds_of_another_version_are_reported_as_missing_and_the_right_ones_are_picked_up() {
     let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
-    let other = Command::new(binary().unwrap()).args(["crds", "-o", "json"]).output().unwrap();
-    let mut other: Value = serde_json::from_slice(&other.stdout).unwrap();
-    for crd in other["items"].as_array_mut().unwrap() {
-        crd["spec"]["versions"][0]["name"] = json!("v1beta1");
-    }
-    let create = ["create", "--validate=false", "-f", "-"];
-    kubectl_with_input(&control_plane, User::Admin, &create, &other.to_string()).unwrap();
+    let other = printed_definitions(|definition| definition["spec"]["versions"][0]["name"] = json!("v1beta1"));
+    kubectl_with_input(&control_plane, User::Admin, &["create", "-f", "-"], &other).unwrap();
     apply(&control_plane, &["-f", &path("config/namespace.yaml")]).unwrap();
     apply(&control_plane, &["-k", &path("config/default")]).unwrap();
     wait_for_operator_permissions(&control_plane).unwrap();
@@ -186,10 +190,12 @@ async fn missing_definitions_and_those_of_an_older_version_are_named_in_one_line
     apply(&control_plane, &["-k", &path("config/default")]).unwrap();
     let admin = control_plane.kubeconfig(User::Admin).display().to_string();
     let names = "windowsnodeconfigs.winpool.dev, windowsnodepools.winpool.dev, windowsruntimeprofiles.winpool.dev";
-    let recorded = path("e2e/tests/all/crd_server/recorded/before-replaces-taints");
-    for (problem, installed) in [("not installed", None), ("of another version of winpool", Some(recorded))] {
-        if let Some(folder) = installed {
-            kubectl(&control_plane, User::Admin, &["create", "--validate=false", "-f", &folder]).unwrap();
+    let older = printed_definitions(|definition| {
+        definition["metadata"]["annotations"][SCHEMA] = json!("older");
+    });
+    for (problem, installed) in [("not installed", None), ("of another version of winpool", Some(older))] {
+        if let Some(definitions) = installed {
+            kubectl_with_input(&control_plane, User::Admin, &["create", "-f", "-"], &definitions).unwrap();
             let wait = ["wait", "--for=condition=Established", "--timeout=180s", "crd", "--all"];
             kubectl(&control_plane, User::Admin, &wait).unwrap();
         }

@@ -20,7 +20,7 @@ mod commands;
 mod container_runtime;
 mod containerd;
 mod control_plane;
-mod crd_server;
+mod definitions;
 mod documents;
 mod images;
 mod installation;

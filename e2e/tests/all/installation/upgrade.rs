@@ -1,26 +1,24 @@
-//! Two operators at once, as while a Deployment replaces its pod, and an upgrade of what an earlier chart has installed.
-//!
-//! `recorded/chart-before-cel.tgz` is the chart whose definitions only servers without rules in CEL take.
+//! Two operators at once, as while a Deployment replaces its pod, and an upgrade from the last release.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, fs, path::Path, process::Command, sync::Arc};
 
 use e2e::{
     cluster::{Cluster, DEFAULT_TAINT, pool_spec},
     control_plane::{ControlPlane, Options},
-    install::{apply, path, wait_for_operator_permissions},
+    install::{path, wait_for_operator_permissions},
     kubelet::SimulatedNode,
+    operator::workspace,
     requests::Requests,
 };
-use kube::ResourceExt;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use winpool_api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile};
 
-use super::helm_in;
-use crate::crd_server::{collection, path_of, upgrades::candidates};
-
-const NODE_CONFIGS: &str = "/apis/winpool.dev/v1alpha1/windowsnodeconfigs";
-const EARLIER_CHART: &str = "e2e/tests/all/installation/recorded/chart-before-cel.tgz";
-/// The reasons of conditions that CHANGELOG.md names as removed.
-const REMOVED_REASONS: [&str; 5] = ["NotUsed", "Matched", "WithinPolicy", "Supported", "Placed"];
+use super::install_yaml;
+use crate::definitions::{
+    NODE_CONFIG, POOL, PROFILE, accepted, collection, documents, documents_below, object, path_of, refusal, rejected,
+};
 
 /// The nodes `w1` to `w5`, all labelled for pool `web`.
 fn nodes() -> Vec<SimulatedNode> {
@@ -60,135 +58,148 @@ async fn an_older_and_a_newer_operator_write_every_change_once() {
     drop(newer);
 }
 
-/// Stores an object, with a status if it has one, and returns it as it is stored; `None` if the definitions refuse it, or the name
-/// is taken.
-async fn store(requests: &Requests, object: &Value) -> Option<Value> {
-    let (code, body) = requests.create(&collection(object), object).await.unwrap();
-    if [409, 422].contains(&code) {
-        return None;
-    }
-    assert_eq!(code, 201, "{object}: {body}");
-    let Some(status) = object.get("status") else { return Some(body) };
-    let path = format!("{}/status", path_of(object));
-    let (code, body) = requests.merge(&path, &json!({"status": status})).await.unwrap();
-    assert_eq!(code, 200, "{object}: {body}");
-    Some(body)
+/// The files of a release that are compared.
+const FILES: &str = "install.yaml config/samples";
+
+/// The files of the last release before this commit; those of the working tree before the first one.
+fn last_release() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let describe = ["describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"];
+    let found = Command::new("git").current_dir(workspace()).args(describe).output().ok();
+    let tag = found.filter(|output| output.status.success()).map(|output| String::from_utf8(output.stdout).unwrap());
+    let pack = tag.map_or_else(|| format!("tar -c {FILES}"), |tag| format!("git archive {} {FILES}", tag.trim()));
+    let script = format!("set -o pipefail; {pack} | tar -xC '{}'", folder.path().display());
+    assert!(
+        Command::new("bash").current_dir(workspace()).args(["-c", &script]).status().unwrap().success(),
+        "{script}"
+    );
+    folder
 }
 
-/// A pool with conditions that the present version does not report, and the configuration of one of its nodes.
-fn objects_in_use() -> [Value; 3] {
-    let condition = |types: &str, status: &str, reason: &str| {
-        json!({
-            "type": types, "status": status, "reason": reason, "message": "As it was.", "observedGeneration": 1,
-            "lastTransitionTime": "2026-06-01T12:00:00Z",
-        })
+/// The kinds and the fields in the definitions of an `install.yaml`.
+fn fields_of(install: &Path) -> BTreeSet<(String, String)> {
+    let mut definitions = documents(&fs::read_to_string(install).unwrap());
+    definitions.retain(|object| object["kind"] == "CustomResourceDefinition");
+    let of = |definition: &Value| {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        fields(schema, "").into_iter().map(move |field| (kind.clone(), field)).collect::<Vec<_>>()
     };
-    let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
-    let fields = json!({"profileRef": {"name": "standard"}, "deletionPolicy": "Cleanup", "labels": {"team": "web"}});
-    let mut pool = object("WindowsNodePool", "web", pool_spec("web", fields));
-    pool["status"] = json!({
-        "observedGeneration": 1,
-        "conditions": [
-            condition("Ready", "True", "AsSpecified"),
-            condition("MachinesTemplated", "True", "NotUsed"),
-            condition("OSMismatch", "False", "Matched"),
-            condition("VersionSkew", "False", "WithinPolicy"),
-            condition("OSSupported", "True", "Supported"),
-            condition("WorkloadsPlaced", "True", "Placed"),
-        ],
-    });
-    let applied = json!({"config": "web-1", "digest": "1".repeat(64)});
-    let spec = json!({
-        "pool": "web", "nodeUID": "uid-1", "config": "web-1", "digest": "1".repeat(64), "confirmTimeout": "10m",
-        "assignedAt": "2026-06-01T12:00:00Z",
-    });
-    let mut config = object("WindowsNodeConfig", "gone-1", spec);
-    config["status"] = json!({
-        "phase": "Applied", "applied": applied, "lastGood": applied,
-        "conditions": [condition("Applied", "True", "Applied")],
-    });
-    [object("WindowsRuntimeProfile", "standard", json!({"kubelet": {"maxPods": 90}})), pool, config]
+    definitions.iter().flat_map(of).collect()
 }
 
-/// The object as the present version has it: without the fields that it removes.
-fn without_removed(mut object: Value) -> Value {
-    if let Some(status) = object["status"].as_object_mut().filter(|status| status.contains_key("lastGood")) {
-        status.remove("lastGood");
-        status.remove("conditions");
+/// The paths of the fields in a schema.
+fn fields(schema: &Value, path: &str) -> BTreeSet<String> {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let named = properties.map(|(name, schema)| (format!("{path}.{name}").trim_start_matches('.').to_owned(), schema));
+    let parts = ["items", "additionalProperties"].into_iter().filter_map(|part| schema.get(part));
+    let parts = parts.flat_map(|schema| fields(schema, path));
+    named.flat_map(|(path, schema)| fields(schema, &path).into_iter().chain([path])).chain(parts).collect()
+}
+
+#[test]
+fn the_changelog_names_every_field_that_is_removed_since_the_last_release() {
+    let (release, changelog) = (last_release(), fs::read_to_string(path("CHANGELOG.md")).unwrap());
+    let (before, now) = (fields_of(&release.path().join("install.yaml")), fields_of(install_yaml().as_ref()));
+    assert!(before.len() > 200, "{}", before.len());
+    for (kind, field) in before.difference(&now) {
+        let removed = |name: &str| changelog.contains(&format!("`{name}`"));
+        let parents = field.match_indices('.').map(|(at, _)| &field[..at]);
+        assert!(removed(field) || parents.into_iter().any(removed), "CHANGELOG.md does not name {field} of {kind}");
     }
-    object.as_object_mut().unwrap().retain(|field, _| ["kind", "spec", "status"].contains(&field.as_str()));
-    object
+}
+
+/// What users may have stored: the samples, everything that is accepted today, and what is refused today but may not have been.
+fn candidates(samples: &Path) -> Vec<Value> {
+    let mut specs: Vec<(&str, String)> = Vec::new();
+    specs.extend(accepted::POOLS.iter().map(|spec| (POOL, (*spec).to_owned())));
+    specs.extend(accepted::PARTS_OF_POOLS.iter().map(|part| (POOL, rejected::pool(part))));
+    specs.extend(accepted::PROFILES.iter().map(|spec| (PROFILE, (*spec).to_owned())));
+    specs.extend(rejected::pools().into_iter().map(|(spec, _)| (POOL, spec)));
+    specs.extend(rejected::profiles().into_iter().map(|(spec, _)| (PROFILE, spec.to_owned())));
+    specs.extend(rejected::node_configs().into_iter().map(|(spec, _)| (NODE_CONFIG, spec)));
+    specs.extend(rejected::by_schema().into_iter().map(|(kind, spec, _)| (kind, spec)));
+    let numbered =
+        specs.iter().enumerate().map(|(number, (kind, spec))| object(kind, &format!("stored-{number}"), spec));
+    numbered.chain(documents_below(samples)).filter(|object| object["apiVersion"] == "winpool.dev/v1alpha1").collect()
+}
+
+/// Stores each object that the server accepts, and returns them as they are stored.
+async fn store(requests: &Requests, objects: Vec<Value>) -> Vec<Value> {
+    let mut stored = Vec::new();
+    for object in objects {
+        let (status, body) = requests.create(&collection(&object), &object).await.unwrap();
+        match status {
+            201 => stored.push(body),
+            422 => {}
+            _ => panic!("{status} {body}"),
+        }
+    }
+    assert!(stored.len() > 30, "{}", stored.len());
+    stored
+}
+
+/// Whether the type of the operator reads the object.
+fn read<K: DeserializeOwned>(object: &Value) {
+    serde_json::from_value::<K>(object.clone()).unwrap_or_else(|error| panic!("{error}: {object}"));
+}
+
+/// Each object is read by the operator, can be written, and is valid as a new one.
+async fn assert_valid(requests: &Requests, stored: &[Value]) {
+    for object in stored {
+        let (status, now) = requests.get(&path_of(object)).await.unwrap();
+        assert_eq!((status, &now["metadata"]["uid"]), (200, &object["metadata"]["uid"]), "{object}");
+        match now["kind"].as_str().unwrap() {
+            POOL => read::<WindowsNodePool>(&now),
+            PROFILE => read::<WindowsRuntimeProfile>(&now),
+            _ => read::<WindowsNodeConfig>(&now),
+        }
+        let patch = json!({"metadata": {"labels": {"written": "again"}}});
+        let (status, body) = requests.merge(&format!("{}?dryRun=All", path_of(object)), &patch).await.unwrap();
+        assert_eq!(status, 200, "{object}: {body}");
+        let copy = json!({
+            "apiVersion": now["apiVersion"], "kind": now["kind"], "metadata": {"name": "copy"}, "spec": now["spec"],
+        });
+        assert_eq!(refusal(requests, &copy).await, "", "{object}");
+    }
 }
 
 #[tokio::test]
-async fn what_an_earlier_chart_has_installed_and_stored_is_upgraded_used_and_removed() {
+async fn what_the_last_release_has_installed_and_stored_stays_valid_and_is_taken_over_without_a_write_to_a_node() {
+    let release = last_release();
     let control_plane = Arc::new(ControlPlane::start(Options::api_server_only()).await.unwrap());
     let cluster = Cluster::connect(control_plane.clone()).await.unwrap();
-    let release = ["winpool", "--namespace", "winpool-system"];
-    let helm = |verb: &str, chart: &[&str], more: &[&str]| {
-        helm_in(&control_plane, &[&[verb, release[0]], chart, &release[1..], more].concat())
-    };
-    let installed = helm("install", &[&path(EARLIER_CHART)], &["--create-namespace"]);
-    if control_plane.version().minor >= 25 {
-        let refused = installed.unwrap_err();
-        assert!(refused.contains("found no matching overload for '_==_'"), "{refused}");
-        return;
-    }
-    installed.unwrap();
+    let released = release.path().join("install.yaml").display().to_string();
+    cluster.kubectl(&["apply", "-f", &released]).unwrap();
     cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=180s", "crd", "--all"]).unwrap();
-    let requests = Requests::to(&control_plane).await.unwrap();
-    let mut stored = Vec::new();
-    for object in objects_in_use().iter().chain(&candidates()) {
-        stored.extend(store(&requests, object).await);
-    }
-    assert!(stored.len() > 50, "{}", stored.len());
-
-    // A field of the present version is stored when the handler of its schema answers.
-    helm("upgrade", &["charts/winpool"], &[]).unwrap();
-    let config = stored.iter().find(|object| object["metadata"]["name"] == "gone-1").unwrap();
-    let status = format!("{}/status", path_of(config));
-    let upgraded = || async {
-        let patch = json!({"status": {"systemUUID": "uuid-1"}});
-        let (_, body) = requests.merge(&status, &patch).await?;
-        anyhow::ensure!(body["status"]["systemUUID"] == "uuid-1", "{body}");
-        Ok(())
-    };
-    e2e::wait::eventually("the new schema is in use", e2e::cluster::SOON, upgraded).await.unwrap();
-    requests.merge(&status, &json!({"status": {"systemUUID": null}})).await.unwrap();
-    for object in stored {
-        let (code, now) = requests.get(&path_of(&object)).await.unwrap();
-        assert_eq!((code, without_removed(now.clone())), (200, without_removed(object)));
-        assert!(now["status"].get("lastGood").is_none(), "{now}");
-        if !["web", "standard", "gone-1"].contains(&now["metadata"]["name"].as_str().unwrap()) {
-            requests.delete(&path_of(&now)).await.unwrap();
-        }
-    }
-
-    // The present operator takes over, with the permissions for agents.
-    let permissions = path("config/agent/operator_role.yaml");
-    apply(&control_plane, &["-f", &permissions]).unwrap();
     wait_for_operator_permissions(&control_plane).unwrap();
     let _kubelets = cluster.start_kubelets(nodes()).await.unwrap();
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.until_taints("w1", &[DEFAULT_TAINT]).await.unwrap();
+    cluster.apply_profile("used", json!({})).await.unwrap();
+    let fields = json!({"profileRef": {"name": "used"}, "labels": {"team": "web"}});
+    cluster.apply_pool_and_wait("web", pool_spec("web", fields)).await.unwrap();
+    cluster.until_taints("w5", &[DEFAULT_TAINT]).await.unwrap();
+    cluster.until_idle().await.unwrap();
+    assert!(operator.stop().await.unwrap().success());
+    let changes = cluster.node_changes().unwrap();
+    let requests = Requests::to(&control_plane).await.unwrap();
+    let stored = store(&requests, candidates(&release.path().join("config/samples"))).await;
+
+    let apply_today = || cluster.kubectl(&["apply", "-f", &install_yaml()]).unwrap();
+    apply_today();
+    let again = apply_today();
+    assert!(again.lines().count() > 10 && again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+    wait_for_operator_permissions(&control_plane).unwrap();
+    // The handlers of the new definitions are in use at once.
+    control_plane.restart_api_server().await.unwrap();
+    assert_valid(&requests, &stored).await;
+    for object in &stored {
+        requests.delete(&path_of(object)).await.unwrap();
+    }
+
+    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
     cluster.until_ready("web").await.unwrap();
     cluster.until_idle().await.unwrap();
-    let conditions = cluster.status("web").await.unwrap().conditions;
-    let reasons: BTreeSet<&str> = conditions.iter().map(|condition| condition.reason.as_str()).collect();
-    assert!(reasons.is_disjoint(&REMOVED_REASONS.into()), "{conditions:?}");
-    let (_, left) = requests.get(NODE_CONFIGS).await.unwrap();
-    assert_eq!(left["items"], json!([]), "what belongs to no node is deleted");
+    assert_eq!(cluster.node_changes().unwrap(), changes);
     cluster.nothing_was_forbidden().unwrap();
-
-    // As docs/install.md says: with Cleanup, first the definitions while the operator runs.
-    cluster.kubectl(&["delete", "--timeout=60s", "-k", &path("crds")]).unwrap();
-    let node = cluster.node("w1").await.unwrap();
-    let keys = node.labels().keys().chain(node.annotations().keys()).filter(|key| key.contains("winpool.dev/"));
-    assert_eq!((keys.collect::<Vec<_>>(), cluster.taints("w1").await.unwrap()), (vec![], vec![]));
-    assert!(operator.stop().await.unwrap().success());
-    cluster.kubectl(&["delete", "-f", &permissions]).unwrap();
-    helm("uninstall", &[], &[]).unwrap();
-    let kinds = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crds";
-    let rest = cluster.kubectl(&["get", kinds, "-A", "-o", "name"]).unwrap();
-    assert!(!rest.contains("winpool"), "{rest}");
 }

@@ -1,18 +1,21 @@
-//! Writes by clients: the same on the oldest server that is supported and on that of today, or the difference is here.
+//! Writes by clients, and what the server stores.
 
 use e2e::{
-    crd_server::CrdServer,
+    cluster::SOON,
     requests::{Answer, Requests},
+    wait::eventually,
 };
 use serde_json::{Value, json};
 
-use super::{POOL, collection, definitions, object, path_of, rejected::pool};
+use super::{DEFINITIONS, POOL, collection, object, path_of, pools_as, rejected::pool, shared};
 
-/// A request for pool `web`.
+/// A request for pool `written`.
 enum Step {
     Create(&'static str),
     /// By server-side apply, as a field manager.
     Apply(&'static str, &'static str),
+    /// By server-side apply that takes over the fields of others, with an old version of the object.
+    ForceOld(&'static str),
     Merge(Value),
     /// Of the stored object, with a change.
     Replace(fn(&mut Value)),
@@ -20,16 +23,21 @@ enum Step {
     ReplaceStatus(fn(&mut Value)),
 }
 
-use Step::{Apply, Create, Merge, Replace, ReplaceStatus};
+use Step::{Apply, Create, ForceOld, Merge, Replace, ReplaceStatus};
 
 async fn answer(requests: &Requests, step: &Step) -> Answer {
-    let web = |part: &str| object(POOL, "web", &pool(part));
-    let path = path_of(&web(""));
+    let written = |part: &str| object(POOL, "written", &pool(part));
+    let path = path_of(&written(""));
     match step {
-        Create(part) => requests.create(&collection(&web("")), &web(part)).await.unwrap(),
+        Create(part) => requests.create(&collection(&written("")), &written(part)).await.unwrap(),
         Apply(manager, spec) => {
-            let applied = object(POOL, "web", spec);
+            let applied = object(POOL, "written", spec);
             requests.apply(&format!("{path}?fieldManager={manager}"), &applied).await.unwrap()
+        }
+        ForceOld(spec) => {
+            let mut applied = object(POOL, "written", spec);
+            applied["metadata"]["resourceVersion"] = json!("1");
+            requests.apply(&format!("{path}?fieldManager=late&force=true"), &applied).await.unwrap()
         }
         Merge(patch) => requests.merge(&path, patch).await.unwrap(),
         Replace(change) | ReplaceStatus(change) => {
@@ -42,14 +50,8 @@ async fn answer(requests: &Requests, step: &Step) -> Answer {
 }
 
 #[tokio::test]
-async fn both_servers_answer_the_same_requests_in_the_same_way() {
-    let server = CrdServer::start_beside_new().await.unwrap();
-    let today = server.requests().await.unwrap();
-    let oldest = Requests::to(&server.control_plane).await.unwrap();
-    for definition in definitions(&e2e::install::path("crds")) {
-        today.install(&definition).await.unwrap();
-        oldest.install(&definition).await.unwrap();
-    }
+async fn each_request_is_answered_and_stored_as_this_table_has_it() {
+    let requests = shared().await;
     let os = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
     let batch = json!([{"key": "batch", "effect": "NoExecute"}]);
     // The step, the status code, and what a path has then.
@@ -133,60 +135,66 @@ async fn both_servers_answer_the_same_requests_in_the_same_way() {
             "/spec",
             Value::Null,
         ),
+        (
+            "in a patch too",
+            Merge(json!({"metadata": {"resourceVersion": "1"}, "spec": {"paused": true}})),
+            409,
+            "/spec",
+            Value::Null,
+        ),
+        ("and if fields are taken over by force", ForceOld("{paused: true}"), 409, "/spec", Value::Null),
         ("a value outside its bounds is refused", Merge(json!({"spec": {"mode": "Watch"}})), 422, "/spec", Value::Null),
     ];
     for (what, step, expected, pointer, value) in steps {
-        for (server, requests) in [("today", &today), ("oldest", &oldest)] {
-            let (status, body) = answer(requests, &step).await;
-            assert_eq!(status, expected, "{server}: {what}: {body}");
-            assert_eq!(body.pointer(pointer).cloned().unwrap_or_default(), value, "{server}: {what}");
-        }
+        let (status, body) = answer(&requests, &step).await;
+        assert_eq!(status, expected, "{what}: {body}");
+        assert_eq!(body.pointer(pointer).cloned().unwrap_or_default(), value, "{what}");
     }
+    let (status, _) = requests.delete(&path_of(&object(POOL, "written", "{}"))).await.unwrap();
+    assert_eq!(status, 200);
 }
 
-/// The differences: rules in CEL (1.25), strict validation (1.25), and unchanged values that the schema of today would refuse,
-/// which a server keeps since 1.30.
+/// On a definition of its own, whose earlier schema allows more labels and has no rules.
 #[tokio::test]
-async fn a_server_has_rules_strict_validation_and_keeps_unchanged_values_that_a_new_schema_refuses_since_a_version() {
-    let server = CrdServer::start_beside_new().await.unwrap();
-    let today = server.requests().await.unwrap();
-    let control_plane = Requests::to(&server.control_plane).await.unwrap();
-    let definitions = definitions(&e2e::install::path("crds"));
-    let pools = definitions.iter().find(|one| one["spec"]["names"]["kind"] == POOL).unwrap();
-    let mut permissive = pools.clone();
-    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
-    let spec = permissive.pointer_mut(schema).unwrap();
+async fn stored_values_that_a_new_schema_refuses_are_kept_until_they_change() {
+    let requests = shared().await;
+    let kind = "Upgraded";
+    let definition = pools_as(kind);
+    let mut earlier = definition.clone();
+    let spec = earlier.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec").unwrap();
     spec["properties"]["labels"]["maxProperties"] = json!(100);
     spec["x-kubernetes-validations"] = json!([]);
-    let labels: Value = (0..40).map(|n| (format!("a{n}"), json!("b"))).collect::<serde_json::Map<_, _>>().into();
-    let minor = server.control_plane.version().minor;
-    // Rules in CEL and strict validation are in 1.25, and unchanged values are kept from 1.30 on.
-    let (ruled, strict) = if minor >= 25 { (422, 400) } else { (201, 201) };
-    let kept = if minor >= 30 { 200 } else { 422 };
-    let expected = [("today", &today, 422, 400, 200), ("control plane", &control_plane, ruled, strict, kept)];
-    for (name, requests, ruled, strict, kept) in expected {
-        requests.install(&permissive).await.unwrap();
-        let mut old = object(POOL, "old", "{windowsVersion: ltsc2022, fallback: true}");
-        old["spec"]["labels"] = labels.clone();
-        let (status, body) = requests.create(&collection(&old), &old).await.unwrap();
-        assert_eq!(status, 201, "{name}: {body}");
-        requests.upgrade(pools).await.unwrap();
+    let pool = |name: &str, spec: &str| object(kind, name, spec);
+    requests.install(&earlier).await.unwrap();
+    let mut old = pool("old", "{windowsVersion: ltsc2022, fallback: true}");
+    old["spec"]["labels"] = (0..40).map(|n| (format!("a{n}"), json!("b"))).collect::<serde_json::Map<_, _>>().into();
+    let (status, body) = requests.create(&collection(&old), &old).await.unwrap();
+    assert_eq!(status, 201, "{body}");
+    requests.upgrade(&definition).await.unwrap();
 
-        let neither = object(POOL, "neither", "{windowsVersion: ltsc2022}");
-        let checked = || async {
-            let (status, body) = requests.create(&format!("{}?dryRun=All", collection(&neither)), &neither).await?;
-            anyhow::ensure!(status == ruled, "{name}: {status}: {body}");
-            Ok(())
-        };
-        // The handler with the new schema takes over after a moment.
-        e2e::wait::eventually("the new schema is in use", e2e::cluster::SOON, checked).await.unwrap();
-        let unknown = object(POOL, "unknown", "{windowsVersion: ltsc2022, fallback: true, unknown: 1}");
-        let path = format!("{}?dryRun=All&fieldValidation=Strict", collection(&unknown));
-        assert_eq!(requests.create(&path, &unknown).await.unwrap().0, strict, "{name}");
-        let paused = json!({"spec": {"paused": true}});
-        let (status, body) = requests.merge(&path_of(&old), &paused).await.unwrap();
-        assert_eq!(status, kept, "{name}: {body}");
-        let changed = json!({"spec": {"labels": {"a0": "c"}}});
-        assert_eq!(requests.merge(&path_of(&old), &changed).await.unwrap().0, 422, "{name}");
+    let neither = pool("neither", "{windowsVersion: ltsc2022}");
+    let checked = || async {
+        let (status, body) = requests.create(&format!("{}?dryRun=All", collection(&neither)), &neither).await?;
+        anyhow::ensure!(status == 422, "{status}: {body}");
+        Ok(())
+    };
+    // The handler with the new schema takes over after a moment.
+    eventually("the new schema is in use", SOON, checked).await.unwrap();
+    let path = format!("{}?dryRun=All", path_of(&old));
+    for (patch, expected) in [
+        (json!({"spec": {"paused": true}}), 200),
+        (json!({"spec": {"labels": {"a0": "c"}}}), 422),
+        (json!({"spec": {"fallback": false}}), 422),
+    ] {
+        let (status, body) = requests.merge(&path, &patch).await.unwrap();
+        assert_eq!(status, expected, "{patch}: {body}");
     }
+    let installed = format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().unwrap());
+    requests.delete(&installed).await.unwrap();
+    let gone = || async {
+        let (status, _) = requests.get(&installed).await?;
+        anyhow::ensure!(status == 404, "{status}");
+        Ok(())
+    };
+    eventually("the definition is deleted with its objects", SOON, gone).await.unwrap();
 }

@@ -1,32 +1,37 @@
-//! Our CustomResourceDefinitions on upstream's server of today, by requests: it takes them, its rules accept and refuse what
-//! they should, and it stores the objects that we write, show and print. `KUBEBUILDER_ASSETS` does not change this server.
-//!
-//! It has no built-in kinds. What needs them is tested on the control plane.
+//! Our CustomResourceDefinitions on the API server, by requests: it takes them, its rules accept and refuse what they should, it
+//! keeps what an earlier schema has stored, and it stores the objects that we write, show and print.
 
-mod definitions;
 mod objects;
 mod requests;
 mod rules;
-pub mod upgrades;
+mod served;
 
 #[path = "../../../tests/all/cel/accepted.rs"]
-mod accepted;
+pub mod accepted;
 #[path = "../../../tests/all/cel/rejected.rs"]
 pub mod rejected;
 
 use std::{fs, ops::Deref, path::Path, sync::Arc};
 
-use e2e::{crd_server::CrdServer, install::path, requests::Requests, shared::Shared};
+use e2e::{
+    control_plane::{ControlPlane, Options},
+    requests::Requests,
+    shared::Shared,
+};
 use serde_json::{Value, json};
+use winpool_api::facts::cluster_api::ApiVersion;
 
-const POOL: &str = "WindowsNodePool";
-const PROFILE: &str = "WindowsRuntimeProfile";
-const NODE_CONFIG: &str = "WindowsNodeConfig";
+pub const POOL: &str = "WindowsNodePool";
+pub const PROFILE: &str = "WindowsRuntimeProfile";
+pub const NODE_CONFIG: &str = "WindowsNodeConfig";
 
-/// Requests to a server, which runs as long as they exist.
+/// The path of all CustomResourceDefinitions.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Requests to a control plane, which runs as long as they exist.
 struct Server {
     requests: Requests,
-    _running: Arc<dyn Send + Sync>,
+    _running: Arc<ControlPlane>,
 }
 
 impl Deref for Server {
@@ -37,23 +42,17 @@ impl Deref for Server {
     }
 }
 
-/// A server with the definitions of `crds` and of Cluster API.
+/// A control plane with the definitions of `crds` and of Cluster API. Tests leave no object.
 async fn shared() -> Server {
-    static SHARED: Shared<CrdServer> = Shared::new();
-    let start = async || {
-        let server = CrdServer::start().await?;
-        let requests = server.requests().await?;
-        for definition in definitions(&path("crds")).iter().chain(&definitions(&path("e2e/cluster-api"))) {
-            requests.install(definition).await?;
-        }
-        Ok(server)
-    };
-    let server = SHARED.get(start).await.unwrap();
-    Server { requests: server.requests().await.unwrap(), _running: server }
+    static SHARED: Shared<ControlPlane> = Shared::new();
+    let cluster_api = ApiVersion::ALL.to_vec();
+    let start = async || ControlPlane::start_installed(Options { cluster_api, ..Options::api_server_only() }).await;
+    let running = SHARED.get(start).await.unwrap();
+    Server { requests: Requests::to(&running).await.unwrap(), _running: running }
 }
 
 /// The CustomResourceDefinitions in a folder.
-fn definitions(folder: &str) -> Vec<Value> {
+pub fn definitions(folder: &str) -> Vec<Value> {
     let mut definitions = documents_below(Path::new(folder));
     definitions.retain(|object| object["kind"] == "CustomResourceDefinition");
     assert!(definitions.len() > 2, "{folder}");
@@ -61,7 +60,7 @@ fn definitions(folder: &str) -> Vec<Value> {
 }
 
 /// The objects in the files of a folder and its folders, in their order.
-fn documents_below(folder: &Path) -> Vec<Value> {
+pub fn documents_below(folder: &Path) -> Vec<Value> {
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let read = |path: std::path::PathBuf| match path.extension() {
@@ -73,12 +72,26 @@ fn documents_below(folder: &Path) -> Vec<Value> {
 }
 
 /// The objects in a text.
-fn documents(text: &str) -> Vec<Value> {
+pub fn documents(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
+/// The definition for another kind, so that it is created beside the installed one.
+fn renamed(mut definition: Value, kind: &str) -> Value {
+    let singular = kind.to_lowercase();
+    definition["metadata"]["name"] = json!(format!("{singular}s.winpool.dev"));
+    definition["spec"]["names"] = json!({"kind": kind, "singular": singular, "plural": format!("{singular}s")});
+    definition
+}
+
+/// The definition of pools for another kind.
+fn pools_as(kind: &str) -> Value {
+    let mut all = definitions(&e2e::install::path("crds")).into_iter();
+    renamed(all.find(|one| one["spec"]["names"]["kind"] == POOL).unwrap(), kind)
+}
+
 /// An object of ours.
-fn object(kind: &str, name: &str, spec: &str) -> Value {
+pub fn object(kind: &str, name: &str, spec: &str) -> Value {
     let spec: Value = serde_saphyr::from_str(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
     json!({"apiVersion": "winpool.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
@@ -99,7 +112,7 @@ pub fn path_of(object: &Value) -> String {
 }
 
 /// The message with which the server refuses to create an object, with strict validation of its fields; empty if it would.
-async fn refusal(requests: &Requests, object: &Value) -> String {
+pub async fn refusal(requests: &Requests, object: &Value) -> String {
     let path = format!("{}?dryRun=All&fieldValidation=Strict", collection(object));
     let (status, body) = requests.create(&path, object).await.unwrap();
     if status == 201 { String::new() } else { format!("{status} {}", body["message"]) }
