@@ -35,6 +35,8 @@ pub struct Request {
     pub received: Timestamp,
     /// The header `User-Agent`.
     pub agent: String,
+    /// The version that the object must have, if the request names one and its body is recorded.
+    pub required_version: Option<u64>,
 }
 
 impl Request {
@@ -42,6 +44,12 @@ impl Request {
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+
+    /// Whether the API server answered that the request was done.
+    #[must_use]
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.code)
     }
 
     /// Whether the API server answered 403.
@@ -68,14 +76,14 @@ pub struct Stored {
     pub object: Option<Value>,
 }
 
-/// A policy that records only the requests of `users`; without bodies, except those of writes to nodes and winpool's
-/// resources.
+/// A policy that records only the requests of `users`; without bodies, except those of writes to nodes, RuntimeClasses and
+/// winpool's resources.
 pub(crate) fn policy(users: &[String]) -> String {
     let users: Vec<String> = users.iter().map(|user| format!("{user:?}")).collect();
     let users = users.join(", ");
     let writes = format!(
         "- {{ level: RequestResponse, users: [{users}], verbs: [create, update, patch, delete], \
-         resources: [{{ group: winpool.dev }}, {{ group: \"\", resources: [nodes] }}] }}\n"
+         resources: [{{ group: winpool.dev }}, {{ group: node.k8s.io }}, {{ group: \"\", resources: [nodes] }}] }}\n"
     );
     format!(
         "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
@@ -188,6 +196,8 @@ struct Event {
     object_ref: ObjectRef,
     #[serde(default)]
     response_status: ResponseStatus,
+    #[serde(default)]
+    request_object: Value,
 }
 
 /// The objects in an event.
@@ -223,6 +233,8 @@ struct ResponseStatus {
 
 impl From<Event> for Request {
     fn from(event: Event) -> Self {
+        let required_version = event.request_object["metadata"]["resourceVersion"].as_str();
+        let required_version = required_version.and_then(|version| version.parse().ok());
         let object = event.object_ref;
         Self {
             verb: event.verb,
@@ -235,6 +247,7 @@ impl From<Event> for Request {
             uri: event.uri,
             received: event.received,
             agent: event.agent,
+            required_version,
         }
     }
 }
@@ -242,6 +255,19 @@ impl From<Event> for Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_that_a_patch_requires_is_that_of_its_body() {
+        let event = |body: Value| {
+            let event = serde_json::json!({
+                "auditID": "1", "requestReceivedTimestamp": "2026-01-01T00:00:00.000000Z", "verb": "patch",
+                "requestURI": "/api/v1/nodes/w1", "user": {"username": "op"}, "requestObject": body,
+            });
+            Request::from(serde_json::from_value::<Event>(event).unwrap()).required_version
+        };
+        assert_eq!(event(serde_json::json!({"metadata": {"resourceVersion": "7", "labels": {}}})), Some(7));
+        assert_eq!(event(serde_json::json!({"spec": {"taints": null}})), None);
+    }
 
     const LOG: &str = concat!(
         r#"{"auditID":"1","requestReceivedTimestamp":"2026-01-01T00:00:00.000000Z","stage":"ResponseStarted","verb":"watch","requestURI":"/api/v1/nodes?watch=true","user":{"username":"op"},"objectRef":{"resource":"nodes","apiVersion":"v1"},"responseStatus":{"code":200}}"#,
