@@ -13,27 +13,23 @@ use std::process::{Command, Output};
 
 use e2e::{
     audit::Request,
-    cluster::{Cluster, NODE_LABEL, pool_spec, with_fields},
+    cluster::{Cluster, NODE_LABEL, pool_spec},
     control_plane::{ControlPlane, User},
     kubelet::SimulatedNode,
     operator::{binary, winpool},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
-const SERVER_2019: &str = "10.0.17763.5329";
+/// Windows Server 2022, which every supported Kubernetes supports.
+const SERVER_2022: &str = "10.0.20348.2700";
 
 /// A node that a pool of this name selects.
 fn node(name: &str, pool: &str) -> SimulatedNode {
-    SimulatedNode::windows(name, SERVER_2019).label(NODE_LABEL, pool)
-}
-
-/// [`pool_spec`] for Windows Server 2019.
-fn spec(name: &str, more: Value) -> Value {
-    with_fields(pool_spec(name, json!({ "windowsVersion": "ltsc2019" })), more)
+    SimulatedNode::windows(name, SERVER_2022).label(NODE_LABEL, pool)
 }
 
 async fn pool(cluster: &Cluster, name: &str, more: Value) {
-    cluster.apply_pool(name, spec(name, more)).await.unwrap();
+    cluster.apply_pool(name, pool_spec(name, more)).await.unwrap();
 }
 
 /// The output of a command.

@@ -202,7 +202,7 @@ async fn a_node_reports_its_changes_and_can_be_registered_again() {
     let control_plane = shared().await;
     let client = control_plane.client(User::Admin).await.unwrap();
     let nodes = Api::<Node>::all(client.clone());
-    let plain = SimulatedNode::windows("changes", "10.0.17763.1").runtime("docker://20.10.9").kubelet("v1.19.7");
+    let plain = SimulatedNode::windows("changes", "10.0.17763.1").runtime("containerd://1.7.27").kubelet("v1.29.7");
     let old = SimulatedNode::windows("changes-old", "10.0.17763.1").without_build_label();
     let kubelets = Kubelets::start(client, vec![plain, old]).await.unwrap();
     let label = |node: &Node| node.metadata.labels.as_ref().and_then(|labels| labels.get(WINDOWS_BUILD).cloned());
@@ -215,7 +215,7 @@ async fn a_node_reports_its_changes_and_can_be_registered_again() {
     assert_eq!(info.os_image, "Windows Server 2019 Datacenter");
     assert_eq!(
         (info.container_runtime_version.as_str(), info.kubelet_version.as_str()),
-        ("docker://20.10.9", "v1.19.7")
+        ("containerd://1.7.27", "v1.29.7")
     );
     assert_eq!(label(&nodes.get("changes-old").await.unwrap()), None);
 

@@ -126,7 +126,7 @@ async fn cleanup_restores_the_cluster() {
     }
     let changed = classes(&cluster).await.into_iter().filter(|class| !classes_before.contains(class));
     let changed: Vec<String> = changed.map(|(name, _)| name).collect();
-    assert_eq!(changed, ["bare", "theirs", "windows-ltsc2019", "windows-web"]);
+    assert_eq!(changed, ["bare", "theirs", "windows-ltsc2022", "windows-web"]);
     assert_eq!(names_of_config_maps(&cluster).await.len(), maps_before.len() + 2);
 
     // A dry run.
@@ -138,7 +138,7 @@ async fn cleanup_restores_the_cluster() {
         "pool web: RuntimeClass windows-web: delete",
         "pool web: RuntimeClass theirs: restore the state before the adoption",
         "pool web: RuntimeClass bare: restore the state before the adoption",
-        "pool batch: RuntimeClass windows-ltsc2019: delete",
+        "pool batch: RuntimeClass windows-ltsc2022: delete",
         "pool batch: WindowsNodePool batch: remove the finalizer",
     ] {
         assert!(planned.contains(&line), "{line} is not in {planned:#?}");
@@ -274,7 +274,7 @@ async fn cleanup_removes_what_a_pool_left_that_was_deleted_with_retain() {
     let [node, class] = &one.lines()[..] else { panic!("{}{}", one.stdout, one.stderr) };
     assert!(node.starts_with("pool web: Node web-1: ") && node.contains("remove label team"), "{node}");
     assert_eq!(*class, "pool web: RuntimeClass windows-web: delete");
-    let left = "RuntimeClass windows-ltsc2019 stays: pool batch names it";
+    let left = "RuntimeClass windows-ltsc2022 stays: pool batch names it";
     assert!(one.stderr.contains(left), "{}", one.stderr);
 
     let all = run(&cluster, &["cleanup", "--yes"]);

@@ -4,12 +4,12 @@ use std::{collections::BTreeSet, fs};
 
 use e2e::{
     audit::Request,
-    cluster::{Cluster, pool_object},
+    cluster::{Cluster, pool_object, pool_spec},
     kubelet::SimulatedNode,
 };
 use serde_json::{Value, json};
 
-use super::{CommandOutput, node, pool, run, run_without_server, spec, writes};
+use super::{CommandOutput, node, pool, run, run_without_server, writes};
 
 /// The changes of a pool in `-o json`: kind, name and description.
 fn changes(plan: &Value, pool: &str) -> Vec<(String, String, String)> {
@@ -39,7 +39,7 @@ fn assert_exits(output: &CommandOutput, status: i32, stderr: &str) {
 #[tokio::test]
 async fn plan_lists_what_the_operator_does_and_nothing_afterwards() {
     let cluster = Cluster::start().await.unwrap();
-    let alone = SimulatedNode::windows("alone-1", super::SERVER_2019);
+    let alone = SimulatedNode::windows("alone-1", super::SERVER_2022);
     let nodes = vec![node("web-1", "web"), node("web-2", "web"), alone, SimulatedNode::linux("linux-1")];
     let _kubelets = cluster.start_kubelets(nodes).await.unwrap();
 
@@ -61,7 +61,7 @@ async fn plan_lists_what_the_operator_does_and_nothing_afterwards() {
     let config = planned[1].1.clone();
     assert!(config.starts_with("web-"), "{planned:?}");
     let description = format!(
-        "label team=web, label winpool.dev/pool=web, label runs.winpool.dev/ltsc2019=true, config {config}, \
+        "label team=web, label winpool.dev/pool=web, label runs.winpool.dev/ltsc2022=true, config {config}, \
          taint os=windows:NoSchedule"
     );
     let sorted = |description: &str| {
@@ -70,7 +70,7 @@ async fn plan_lists_what_the_operator_does_and_nothing_afterwards() {
         parts
     };
     let expected = [
-        ("RuntimeClass", "windows-ltsc2019", "create"),
+        ("RuntimeClass", "windows-ltsc2022", "create"),
         ("ConfigMap", &config, "create"),
         ("Node", "web-1", &description),
         ("Node", "web-2", &description),
@@ -131,7 +131,7 @@ async fn plan_with_files_lists_what_applying_them_would_change() {
     let file = cluster.control_plane.directory().join("pools.yaml");
     let path = file.to_str().unwrap().to_owned();
     let plan = |name: &str, more: Value| {
-        let spec = spec(name, more);
+        let spec = pool_spec(name, more);
         fs::write(&file, pool_object(name, spec).to_string()).unwrap();
         run(&cluster, &["plan", "-f", &path])
     };

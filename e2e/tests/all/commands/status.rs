@@ -7,7 +7,7 @@ use std::{
 
 use e2e::{
     audit::Request,
-    cluster::{Cluster, edit},
+    cluster::{Cluster, edit, pool_spec},
     control_plane::User,
     kubelet::SimulatedNode,
     operator::binary,
@@ -16,7 +16,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use super::{CommandOutput, SERVER_2019, pool, run, run_without_server, spec, writes};
+use super::{CommandOutput, SERVER_2022, pool, run, run_without_server, writes};
 
 /// A node that a pool of this name selects, with the container runtime that is supported longest: a later one has no problem.
 fn node(name: &str, pool: &str) -> SimulatedNode {
@@ -136,7 +136,7 @@ fn commands_take_names_of_pools(cluster: &Cluster) {
 #[tokio::test]
 async fn what_may_not_be_read_is_noted_and_hides_nothing() {
     let cluster = Cluster::start().await.unwrap();
-    let alone = SimulatedNode::windows("alone-1", SERVER_2019);
+    let alone = SimulatedNode::windows("alone-1", SERVER_2022);
     let _kubelets = cluster.start_kubelets(vec![node("web-1", "web"), alone]).await.unwrap();
     pool(&cluster, "web", json!({})).await;
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_watch_survives_an_outage_and_ends_when_the_spec_is_applied() {
 
     // A pool that needs a person ends the watch too.
     operator.stop().await.unwrap();
-    let mistyped = spec("web", json!({ "nodeSelector": { "matchLabels": { "agentpool": "wbe" } } }));
+    let mistyped = pool_spec("web", json!({ "nodeSelector": { "matchLabels": { "agentpool": "wbe" } } }));
     edit(&cluster.pools(), "web", json!({ "spec": mistyped })).await.unwrap();
     let child = watch(&cluster);
     let operator = cluster.start_operator(&[], &[]).await.unwrap();

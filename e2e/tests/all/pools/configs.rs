@@ -79,9 +79,13 @@ fn of_kind<'a>(list: &'a Value, kind: &'a str) -> impl Iterator<Item = (&'a str,
 async fn render_prints_byte_for_byte_what_the_operator_writes() {
     let name = "render";
     let nodes = vec![
-        windows(name, 1, "10.0.20348.1").taint("gpu", "yes", "NoSchedule"),
-        windows(name, 2, "10.0.17763.1").runtime("containerd://1.6.28").without_build_label(),
-        windows(name, 3, "10.0.20348.1").runtime("docker://20.10.9"),
+        windows(name, 1, "10.0.20348.1").kubelet("v1.36.0").runtime("containerd://2.3.0").taint(
+            "gpu",
+            "yes",
+            "NoSchedule",
+        ),
+        windows(name, 2, "10.0.17763.1").kubelet("v1.30.4").runtime("containerd://1.7.27").without_build_label(),
+        windows(name, 3, "10.0.20348.1").kubelet("v1.34.1").runtime("containerd://2.1.4"),
     ];
     let fixture = with_nodes(name, nodes).await;
     let folder = fixture.control_plane.directory().join(name);

@@ -11,20 +11,20 @@ use super::with_nodes;
 #[tokio::test]
 async fn nodes_with_known_issues_are_reported_until_they_are_acknowledged_and_stay_ready() {
     let node = SimulatedNode::windows("issues-1", "10.0.20348.4529").label(NODE_LABEL, "issues");
-    let fixture = with_nodes("issues", vec![node.kubelet("v1.20.2").runtime("containerd://1.6.12")]).await;
+    let fixture = with_nodes("issues", vec![node.kubelet("v1.27.4").runtime("containerd://1.6.12")]).await;
     fixture.apply_pool("issues", spec("issues", json!({}))).await.unwrap();
     fixture.until_condition("issues", "Ready", "True", "AsSpecified").await.unwrap();
     fixture.until_absent("issues", "KnownIssues").await.unwrap();
 
     fixture.annotate_pool("issues", ACKNOWLEDGE_ISSUES, "CVE-2023-3676").await.unwrap();
     let found = fixture.until_condition("issues", "KnownIssues", "True", "SevereIssues").await.unwrap();
-    let begin = "CVE-2023-3955 (high): who can create pods can become administrator of the node. 1 node runs kubelet v1.20.2. \
-                 Upgrade kubelet to v1.24.17 or later. ";
+    let begin = "CVE-2023-3955 (high): who can create pods can become administrator of the node. 1 node runs kubelet v1.27.4. \
+                 Upgrade kubelet to v1.27.5 or later. ";
     assert!(found.message.starts_with(begin), "{}", found.message);
     assert!(!found.message.contains("hcsshim-1574"), "no pod has an exec probe: {}", found.message);
     fixture.until_condition("issues", "Ready", "True", "AsSpecified").await.unwrap();
 
-    let others = "CVE-2023-3676,CVE-2023-3955,CVE-2022-23471,CVE-2024-5321,CVE-2025-64329,unknown";
+    let others = "CVE-2023-3676,CVE-2023-3955,CVE-2022-23471,CVE-2024-5321,CVE-2024-9042,CVE-2025-64329,unknown";
     fixture.annotate_pool("issues", ACKNOWLEDGE_ISSUES, others).await.unwrap();
     let found = fixture.until_condition("issues", "KnownIssues", "True", "UnknownIssueAcknowledged").await.unwrap();
     assert!(

@@ -98,7 +98,7 @@ async fn a_status_is_accepted_whatever_nodes_classes_and_profiles_contain() {
     cluster.apply_profile(PROFILE, json!({})).await.unwrap();
     cluster.until_condition(POOL, "ProfileResolved", "True", "Resolved").await.unwrap();
     until("the profile is accepted", SOON, valid, |found| found.status == "True").await.unwrap();
-    kubelets.set_kubelet_version("web-000", "v1.20.2").await.unwrap();
+    kubelets.set_kubelet_version("web-000", &cluster.control_plane.version().text).await.unwrap();
     cluster.until_absent(POOL, "VersionSkew").await.unwrap();
     let log = operator.log().unwrap();
     assert!(!log.contains("write-status"), "no status was rejected:\n{log}");
