@@ -40,14 +40,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// for conditions and evictions still work.
 const NODE_GRACE: &str = "24h";
 
-/// Until this minor, beta APIs are served unless they are disabled.
-const LAST_WITH_BETA: u32 = 23;
-/// A third of the time of a short-lived server is for the OpenAPI documents of beta APIs, and for Priority and Fairness. The three
-/// beta APIs are those of 1.20 that the controller manager and evictions use.
-const WITHOUT_BETA: [&str; 2] = [
-    "--enable-priority-and-fairness=false",
-    "--runtime-config=api/beta=false,batch/v1beta1=true,discovery.k8s.io/v1beta1=true,policy/v1beta1=true",
-];
+/// Whether the API server is ready, apart from what it creates when it starts for the first time: it waits for a second before it
+/// looks whether that exists (`storage_rbac.go` and `storage_scheduling.go` in kubernetes, `pkg/registry`).
+const READY: &str = "/readyz?exclude=poststarthook/rbac/bootstrap-roles\
+                     &exclude=poststarthook/scheduling/bootstrap-system-priority-classes";
+/// Whether it is ready, and has created everything.
+const COMPLETE: &str = "/readyz";
 
 /// The running servers. Dropping them ends their processes and removes their files. If a test panicked or `WINPOOL_KEEP` is set,
 /// the files are kept and their folder is printed to standard error.
@@ -95,6 +93,10 @@ impl Servers {
         }
         servers.start_etcd().await?;
         servers.start_api_server().await?;
+        if database.is_none() {
+            let client = servers.client(User::Admin).await?;
+            eventually("the API server has created its objects", START_TIMEOUT, || get(&client, COMPLETE)).await?;
+        }
         Ok(servers)
     }
 
@@ -367,9 +369,6 @@ impl Servers {
             // In megabytes; the log is read as one file.
             flag("audit-log-maxsize", 100_000),
         ];
-        if self.version().minor <= LAST_WITH_BETA {
-            arguments.extend(WITHOUT_BETA.map(str::to_owned));
-        }
         arguments.extend(self.options.api_server_arguments.iter().cloned());
         arguments
     }
@@ -429,10 +428,6 @@ impl Servers {
             flag("cert-dir", self.path(&format!("certificates-{port}")).display()),
             flag("leader-elect", false),
         ]);
-        if self.version().minor < 24 {
-            // Until 1.23 there is a second port, without TLS and on every address, unless it is disabled.
-            arguments.push(flag("port", 0));
-        }
         arguments
     }
 
@@ -504,12 +499,16 @@ impl Drop for Servers {
 
 /// Checks that the API server is ready and has created the system namespaces.
 async fn answers(client: Client) -> Result<()> {
-    let request = http::Request::get("/readyz").body(Vec::new())?;
-    client.request_text(request).await.context("/readyz")?;
+    get(&client, READY).await?;
     for name in ["default", "kube-system"] {
         Api::<Namespace>::all(client.clone()).get(name).await?;
     }
     Ok(())
+}
+
+async fn get(client: &Client, path: &str) -> Result<()> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    client.request_text(request).await.map(drop).with_context(|| path.to_owned())
 }
 
 /// Copies the content of a folder. etcd allocates its files in advance, and their empty ends are not written.
