@@ -20,7 +20,6 @@ pub const CRDS: [&str; 3] = [
     "crd/windowsnodeconfigs.winpool.dev",
 ];
 const ALLOWED_TIMEOUT: Duration = Duration::from_secs(60);
-const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Applies `crds/`, the namespace and `config/default`, and waits until the operator has its permissions.
 ///
@@ -47,8 +46,7 @@ pub fn wait_for_operator_permissions(control_plane: &ControlPlane) -> Result<()>
     wait_until_allowed(control_plane, User::Operator, &["create", "configmaps", "-n", OPERATOR_NAMESPACE])
 }
 
-/// Gives the operator and the agents the permissions of `config/agent`. Its policies need a newer API server than some tests
-/// have.
+/// Gives the operator and the agents the permissions of `config/agent`, without its policies.
 ///
 /// # Errors
 /// When `kubectl` refuses.
@@ -66,7 +64,7 @@ pub fn install_agent_permissions(control_plane: &ControlPlane) -> Result<()> {
     wait_until_allowed(control_plane, User::Agent, &["get", "leases.coordination.k8s.io", "-n", "kube-node-lease"])
 }
 
-/// Applies the policies of `config/agent`, which an API server of Kubernetes 1.30 or later enforces.
+/// Applies the policies of `config/agent`.
 ///
 /// # Errors
 /// When `kubectl` refuses.
@@ -103,49 +101,16 @@ fn may(control_plane: &ControlPlane, user: User, action: &[&str]) -> bool {
 /// When `kubectl` fails, or they are not served within two minutes.
 pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
     apply(control_plane, &["-k", &path("crds")])?;
-    let established = [&["wait", "--for=condition=Established", "--timeout=10s"][..], &CRDS].concat();
-    let deadline = Instant::now() + ESTABLISHED_TIMEOUT;
-    // kubectl 1.20 fails at once for a definition that has no conditions yet.
-    while let Err(error) = kubectl(control_plane, User::Admin, &established) {
-        ensure!(Instant::now() < deadline, "waiting for the CRDs: {error:#}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
+    let established = [&["wait", "--for=condition=Established", "--timeout=120s"][..], &CRDS].concat();
+    kubectl(control_plane, User::Admin, &established).map(drop)
 }
 
-/// The first minor of Kubernetes that supports every Windows of `config/samples`.
-const FIRST_WITH_SERVER_2022: u32 = 23;
-
-/// Whether an API server of `minor` needs `config/samples-1.20` instead of `config/samples`.
-#[must_use]
-pub fn samples_are_old(minor: u32) -> bool {
-    minor < FIRST_WITH_SERVER_2022
-}
-
-/// Applies the samples for the version of the API server, and returns their folder, relative to the repository.
-///
-/// # Errors
-/// When `kubectl` fails.
-pub fn apply_samples(control_plane: &ControlPlane) -> Result<String> {
-    let minor = control_plane.version().minor;
-    let folder = if samples_are_old(minor) { "config/samples-1.20" } else { "config/samples" };
-    let option = if workspace().join(folder).join("kustomization.yaml").exists() { "-k" } else { "-f" };
-    apply(control_plane, &[option, &path(folder)])?;
-    Ok(folder.to_owned())
-}
-
-/// Runs `kubectl apply` with further arguments, without validation where kubectl does not know the rules in CRDs.
+/// Runs `kubectl apply` with further arguments.
 ///
 /// # Errors
 /// When `kubectl` fails.
 pub fn apply(control_plane: &ControlPlane, what: &[&str]) -> Result<()> {
-    let mut arguments = vec!["apply"];
-    if control_plane.version().minor < 25 {
-        // Before CEL, kubectl rejects `x-kubernetes-validations` in a CRD as unknown; the API server ignores it.
-        arguments.push("--validate=false");
-    }
-    arguments.extend(what);
-    kubectl(control_plane, User::Admin, &arguments).map(drop)
+    kubectl(control_plane, User::Admin, &[&["apply"], what].concat()).map(drop)
 }
 
 /// The absolute path of a file or folder of the repository.

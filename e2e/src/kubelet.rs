@@ -146,7 +146,7 @@ impl Kubelets {
         .await
     }
 
-    /// Upgrades the kubelet in place, for instance to `v1.20.2`.
+    /// Upgrades the kubelet in place, for instance to `v1.37.2`.
     ///
     /// # Errors
     /// As [`Self::change`].

@@ -20,9 +20,9 @@ pub struct SimulatedNode {
     pub name: String,
     /// Set for a Windows node; a Linux node otherwise.
     pub windows: Option<Windows>,
-    /// For instance `v1.20.2`; `None` for the API server's own version.
+    /// For instance `v1.37.2`; `None` for the API server's own version.
     pub kubelet_version: Option<String>,
-    /// As nodes report it: `containerd://1.7.27`, `docker://20.10.9`.
+    /// As nodes report it: `containerd://2.3.4`.
     pub container_runtime: String,
     /// Labels beyond those that every kubelet sets.
     pub labels: BTreeMap<String, String>,
@@ -92,14 +92,14 @@ impl SimulatedNode {
         }
     }
 
-    /// Sets the kubelet version, for instance `v1.20.2`.
+    /// Sets the kubelet version, for instance `v1.37.2`.
     #[must_use]
     pub fn kubelet(mut self, version: &str) -> Self {
         self.kubelet_version = Some(version.to_owned());
         self
     }
 
-    /// Sets the container runtime, for instance `docker://20.10.9`.
+    /// Sets the container runtime, for instance `containerd://2.3.4`.
     #[must_use]
     pub fn runtime(mut self, runtime: &str) -> Self {
         self.container_runtime = runtime.to_owned();

@@ -1,5 +1,5 @@
-//! The connections of an API server to kubelets on loopback, by a proxy: since 1.22.16, 1.23.14, 1.24.8 and 1.25.4 it refuses nodes
-//! with a loopback address (CVE-2022-3294).
+//! The connections of an API server to kubelets on loopback, by a proxy: it refuses nodes with a loopback address
+//! (CVE-2022-3294).
 
 use std::fs;
 

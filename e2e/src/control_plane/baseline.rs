@@ -21,17 +21,19 @@ const FRESH: Duration = Duration::from_secs(120);
 
 /// The kinds that can be restored: etcd's name, and the path of the API. Whatever else a test changes (definitions, webhooks,
 /// quotas) may be in effect for a while after it was restored.
-const BUILT_IN: [(&str, &str); 18] = [
+const BUILT_IN: [(&str, &str); 20] = [
     ("configmaps", "/api/v1/configmaps"),
     ("controllerrevisions", "/apis/apps/v1/controllerrevisions"),
     ("daemonsets", "/apis/apps/v1/daemonsets"),
     ("deployments", "/apis/apps/v1/deployments"),
+    ("endpointslices", "/apis/discovery.k8s.io/v1/endpointslices"),
     ("events", "/api/v1/events"),
     ("jobs", "/apis/batch/v1/jobs"),
     ("leases", "/apis/coordination.k8s.io/v1/leases"),
     ("limitranges", "/api/v1/limitranges"),
     ("minions", "/api/v1/nodes"),
     ("namespaces", "/api/v1/namespaces"),
+    ("poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets"),
     ("pods", "/api/v1/pods"),
     ("replicasets", "/apis/apps/v1/replicasets"),
     ("runtimeclasses", "/apis/node.k8s.io/v1/runtimeclasses"),
@@ -41,8 +43,6 @@ const BUILT_IN: [(&str, &str); 18] = [
     ("services/specs", "/api/v1/services"),
     ("statefulsets", "/apis/apps/v1/statefulsets"),
 ];
-/// Built-in kinds whose version depends on that of the server: etcd's name, and the group.
-const VERSIONED: [(&str, &str); 2] = [("endpointslices", "discovery.k8s.io"), ("poddisruptionbudgets", "policy")];
 /// Groups of CustomResourceDefinitions that the tests install.
 const CUSTOM: [&str; 4] =
     ["bootstrap.cluster.x-k8s.io", "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io", "winpool.dev"];
@@ -115,9 +115,6 @@ fn kind_of(key: &str) -> Option<Kind> {
     let below = |name: &str| key.strip_prefix(name)?.strip_prefix('/');
     if let Some((_, path)) = BUILT_IN.iter().find(|(name, _)| below(name).is_some()) {
         return Some(Kind::BuiltIn(path));
-    }
-    if let Some((name, group)) = VERSIONED.iter().find(|(name, _)| below(name).is_some()) {
-        return Some(Kind::OfGroup(group, (*name).to_owned()));
     }
     if PERMISSIONS.iter().any(|name| below(name).is_some()) {
         return Some(Kind::Permission);

@@ -1,5 +1,5 @@
 //! Every command of the pages, run by a shell in a copy of the repository, with kubectl, winpool and helm in the `PATH` and a
-//! control plane as the current context: with the newest kubectl, and in `make test-long` with that of the control plane too.
+//! control plane as the current context.
 
 use std::{
     fs,
@@ -17,9 +17,9 @@ use e2e::{
     control_plane::{ControlPlane, Options, User},
     kubelet::SimulatedNode,
     operator::{binary, winpool, workspace},
-    wait::size,
 };
 use serde_json::{Value, json};
+use winpool::policies::FIRST_WITH_MUTATING;
 
 use self::pages::{Block, Page, pages};
 
@@ -64,13 +64,7 @@ const TRANSCRIPT: &str = "docs/demonstration.md";
 const APART: [&str; 2] = ["docs/install.md", "docs/delivery/cluster-api.md"];
 
 /// What needs a later Kubernetes than these tests may have, and its first minor version.
-const FROM: &[(&str, u32)] = &[
-    ("kubectl apply -k config/agent", 30),
-    ("kubectl delete -k config/agent", 30),
-    ("kubectl apply -k config/policies", 30),
-    ("kubectl apply -k config/policies/mutating", 36),
-    ("winpool policies --namespace ", 30),
-];
+const FROM: &[(&str, u32)] = &[("kubectl apply -k config/policies/mutating", FIRST_WITH_MUTATING.0)];
 
 /// The commands that report problems in this cluster, so that their exit status is 1.
 const PROBLEMS: &[&str] = &["winpool plan --kubernetes 1.36 "];
@@ -153,28 +147,6 @@ fn commands(block: &Block) -> Vec<String> {
     commands
 }
 
-/// The kubectl with which the commands run.
-#[derive(Clone, Copy)]
-enum Kubectl {
-    /// That of the control plane.
-    Own,
-    /// That of Debian unstable.
-    Newest,
-}
-
-impl Kubectl {
-    fn all() -> &'static [Self] {
-        size(&[Self::Newest], &[Self::Newest, Self::Own])
-    }
-
-    fn path(self, control_plane: &ControlPlane) -> PathBuf {
-        match self {
-            Self::Own => control_plane.assets().kubectl.clone(),
-            Self::Newest => assets::program_of_debian("kubectl-sid").unwrap(),
-        }
-    }
-}
-
 /// The copy of the repository in which the commands of a page run.
 struct Checkout {
     folder: PathBuf,
@@ -183,7 +155,7 @@ struct Checkout {
 
 impl Checkout {
     /// Makes it below the folder of a control plane.
-    fn new(control_plane: &ControlPlane, kubectl: Kubectl, page: &Page) -> Self {
+    fn new(control_plane: &ControlPlane, page: &Page) -> Self {
         let folder = control_plane.directory().join("checkouts").join(page.name.replace('/', "-"));
         for inner in ["bin", "home/.local/bin", "log"] {
             fs::create_dir_all(folder.join(inner)).unwrap();
@@ -192,13 +164,8 @@ impl Checkout {
             symlink(workspace().join(name), folder.join(name)).unwrap();
         }
         let checkout = Self { folder, minor: control_plane.version().minor };
-        let kubectl = kubectl.path(control_plane).display().to_string();
-        // Before 1.25 kubectl rejects the rules in the CRDs, as docs/install.md says.
-        let validate = if checkout.minor < 25 { "--validate=false" } else { "" };
-        checkout.program(
-            "kubectl",
-            &format!("if [ \"$1\" = apply ]; then shift; set -- apply {validate} \"$@\"; fi\nexec '{kubectl}' \"$@\""),
-        );
+        let kubectl = control_plane.assets().kubectl.display().to_string();
+        checkout.program("kubectl", &format!("exec '{kubectl}' \"$@\""));
         checkout.program("kustomize", &format!("shift\nexec '{kubectl}' kustomize \"$@\""));
         checkout.program("helm", &format!("exec '{}' \"$@\"", assets::helm().display()));
         checkout.program("winpool", &format!("exec '{}' \"$@\"", binary().unwrap().display()));
@@ -283,9 +250,9 @@ fn cache() -> PathBuf {
 }
 
 /// Runs the commands of pages, and panics with all that fail.
-fn run_pages<'a>(control_plane: &ControlPlane, kubectl: Kubectl, pages: impl IntoIterator<Item = &'a Page>) {
+fn run_pages<'a>(control_plane: &ControlPlane, pages: impl IntoIterator<Item = &'a Page>) {
     let failures = pages.into_iter().flat_map(|page| {
-        let checkout = Checkout::new(control_plane, kubectl, page);
+        let checkout = Checkout::new(control_plane, page);
         page.blocks().iter().flat_map(|block| checkout.failures(&page.name, block)).collect::<Vec<_>>()
     });
     let failures: Vec<_> = failures.collect();
@@ -316,45 +283,39 @@ fn every_exception_is_a_command_of_a_page() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_pages_works_with_a_running_operator() {
-    for kubectl in Kubectl::all() {
-        // A page deletes a namespace, which needs the controllers.
-        let options = Options { scheduler: false, ..Options::default() };
-        let cluster = Cluster::start_with(options).await.unwrap();
-        let windows = |name: &str, pool: &str| SimulatedNode::windows(name, "10.0.20348.2700").label(NODE_LABEL, pool);
-        let nodes =
-            vec![windows("web-1", "web"), windows("web-2", "web"), windows("old-1", "old"), SimulatedNode::linux("l")];
-        let _kubelets = cluster.start_kubelets(nodes).await.unwrap();
-        let _operator = cluster.start_operator(&[], &[]).await.unwrap();
-        cluster.kubectl(&["apply", "-f", workspace().join("config/samples").to_str().unwrap()]).unwrap();
-        cluster.until_tainted("web-2022", ("os", "windows"), 2).await.unwrap();
-        // The operator writes nothing while the commands run: the pool shares no RuntimeClass with others.
-        cluster.apply_pool("web", pool_spec("other", json!({ "runtimeClasses": [] }))).await.unwrap();
-        cluster.until_ready("web").await.unwrap();
-        let together = |page: &&Page| !APART.contains(&page.name.as_str()) && page.name != TRANSCRIPT;
-        run_pages(&cluster.control_plane, *kubectl, pages(workspace()).iter().filter(together));
-    }
+    // A page deletes a namespace, which needs the controllers.
+    let options = Options { scheduler: false, ..Options::default() };
+    let cluster = Cluster::start_with(options).await.unwrap();
+    let windows = |name: &str, pool: &str| SimulatedNode::windows(name, "10.0.20348.2700").label(NODE_LABEL, pool);
+    let nodes =
+        vec![windows("web-1", "web"), windows("web-2", "web"), windows("old-1", "old"), SimulatedNode::linux("l")];
+    let _kubelets = cluster.start_kubelets(nodes).await.unwrap();
+    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.kubectl(&["apply", "-f", workspace().join("config/samples").to_str().unwrap()]).unwrap();
+    cluster.until_tainted("web-2022", ("os", "windows"), 2).await.unwrap();
+    // The operator writes nothing while the commands run: the pool shares no RuntimeClass with others.
+    cluster.apply_pool("web", pool_spec("other", json!({ "runtimeClasses": [] }))).await.unwrap();
+    cluster.until_ready("web").await.unwrap();
+    let together = |page: &&Page| !APART.contains(&page.name.as_str()) && page.name != TRANSCRIPT;
+    run_pages(&cluster.control_plane, pages(workspace()).iter().filter(together));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_page_about_installation_works_on_an_empty_cluster() {
-    for kubectl in Kubectl::all() {
-        let control_plane = Arc::new(ControlPlane::start(Options::default()).await.unwrap());
-        let cluster = Cluster::connect(control_plane).await.unwrap();
-        let _kubelets = cluster.start_kubelets(vec![SimulatedNode::linux("linux-1")]).await.unwrap();
-        run_pages(&cluster.control_plane, *kubectl, [&page("docs/install.md")]);
-    }
+    let control_plane = Arc::new(ControlPlane::start(Options::default()).await.unwrap());
+    let cluster = Cluster::connect(control_plane).await.unwrap();
+    let _kubelets = cluster.start_kubelets(vec![SimulatedNode::linux("linux-1")]).await.unwrap();
+    run_pages(&cluster.control_plane, [&page("docs/install.md")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_page_about_cluster_api_works_with_its_resources() {
-    for kubectl in Kubectl::all() {
-        let cluster = Cluster::start().await.unwrap();
-        install_cluster_api(&cluster.control_plane, &[ApiVersion::V1Beta2]).await.unwrap();
-        Machines::new(cluster.client.clone(), ApiVersion::V1Beta2).create_cluster().await.unwrap();
-        assert_eq!((NAMESPACE, CLUSTER), ("default", "prod"), "the Cluster of the page");
-        let _operator = cluster.start_operator(&[], &[]).await.unwrap();
-        run_pages(&cluster.control_plane, *kubectl, [&page("docs/delivery/cluster-api.md")]);
-    }
+    let cluster = Cluster::start().await.unwrap();
+    install_cluster_api(&cluster.control_plane, &[ApiVersion::V1Beta2]).await.unwrap();
+    Machines::new(cluster.client.clone(), ApiVersion::V1Beta2).create_cluster().await.unwrap();
+    assert_eq!((NAMESPACE, CLUSTER), ("default", "prod"), "the Cluster of the page");
+    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+    run_pages(&cluster.control_plane, [&page("docs/delivery/cluster-api.md")]);
 }
 
 #[tokio::test]

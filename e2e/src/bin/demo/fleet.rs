@@ -71,18 +71,12 @@ impl Placement {
 }
 
 const SERVER_2019: &str = "10.0.17763";
-const VERSION_1909: &str = "10.0.18363";
-const VERSION_2004: &str = "10.0.19041";
 const SERVER_2022: &str = "10.0.20348";
 const SERVER_2025: &str = "10.0.26100";
 
-/// The fleet for an API server of `minor`, which matches the samples for that version.
+/// The fleet for an API server of `minor`: Windows Server 2022, 2019 and 2025 with containerd. Kubernetes 1.34 is the last minor that
+/// supports 2019.
 pub fn fleet(minor: u32) -> Fleet {
-    if e2e::install::samples_are_old(minor) { old(minor) } else { current(minor) }
-}
-
-/// Windows Server 2022, 2019 and 2025 with containerd. Kubernetes 1.34 is the last minor that supports 2019.
-fn current(minor: u32) -> Fleet {
     let batch = minor.min(34);
     let nodes = vec![
         windows("web-1", SERVER_2022, 4529, minor, "containerd://2.3.4").taking_configuration(),
@@ -102,33 +96,6 @@ fn current(minor: u32) -> Fleet {
     ];
     let mistakes =
         Mistakes { pool: "web-2022", class: "windows-ltsc2022", fits: "mcr.microsoft.com/windows/nanoserver:ltsc2022" };
-    Fleet { nodes: with_linux(nodes), workloads, mistakes }
-}
-
-/// Windows Server 2019 with Docker, version 2004 with containerd, and one Windows Server 2022, which this Kubernetes
-/// version does not support.
-fn old(minor: u32) -> Fleet {
-    // Until 1.16 a kubelet does not set the label of the build.
-    let oldest = windows("batch-3", SERVER_2019, 1098, minor - 4, "docker://19.3.11").taking_configuration();
-    let nodes = vec![
-        windows("web-1", VERSION_2004, 804, minor, "containerd://1.4.13").taking_configuration(),
-        windows("web-2", VERSION_2004, 804, minor - 1, "containerd://1.5.18"),
-        windows("web-3", VERSION_2004, 804, minor, "containerd://1.4.13"),
-        windows("batch-1", SERVER_2019, 1757, minor, "docker://19.3.14").taking_configuration(),
-        windows("batch-2", VERSION_1909, 1316, minor - 1, "docker://19.3.14").taking_configuration(),
-        if minor - 4 < 17 { oldest.without_build_label() } else { oldest },
-        windows("next-1", SERVER_2022, 230, minor, "containerd://1.5.18"),
-        tainted_by_hand(windows("spare-1", VERSION_1909, 1316, minor, "containerd://1.4.13")),
-    ];
-    let workloads = vec![
-        by_class("shop", 3, "windows-2004", VERSION_2004, "mcr.microsoft.com/windows/nanoserver:2004"),
-        by_class("payroll", 3, "windows-ltsc2019", SERVER_2019, "mcr.microsoft.com/windows/servercore:ltsc2019"),
-        by_class("beta", 1, "windows-ltsc2022", SERVER_2022, "mcr.microsoft.com/windows/nanoserver:ltsc2022"),
-        by_hand("trial", 1, VERSION_1909, "mcr.microsoft.com/windows/nanoserver:1909"),
-        anywhere("proxy", 3),
-    ];
-    let mistakes =
-        Mistakes { pool: "web-2004", class: "windows-2004", fits: "mcr.microsoft.com/windows/nanoserver:2004" };
     Fleet { nodes: with_linux(nodes), workloads, mistakes }
 }
 
@@ -174,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_minor_gets_eight_windows_nodes_of_several_builds_and_two_linux_nodes() {
-        for minor in 20..=37 {
+        for minor in 30..=37 {
             let nodes = fleet(minor).nodes;
             let builds: std::collections::BTreeSet<_> =
                 nodes.iter().filter_map(|node| node.windows.as_ref()).map(e2e::kubelet::Windows::build).collect();
@@ -186,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_workload_has_a_node_of_its_build_that_is_within_the_version_skew_policy() {
-        for minor in 20..=37 {
+        for minor in 30..=37 {
             let Fleet { nodes, workloads, .. } = fleet(minor);
             for build in workloads.iter().filter_map(|workload| workload.placement.build()) {
                 let fits = |node: &&SimulatedNode| {

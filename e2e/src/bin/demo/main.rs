@@ -16,7 +16,7 @@ use clap::Parser;
 use e2e::{
     assets::Assets,
     control_plane::{ControlPlane, Options, User},
-    install::{apply_samples, install},
+    install::{apply, install, path},
     kubelet::{Kubelets, Refusal},
     operator::{Operator, binary},
 };
@@ -33,6 +33,8 @@ use crate::{
     rollout::Rollout,
 };
 
+/// The pools that are applied.
+const SAMPLES: &str = "config/samples";
 /// How long the cluster may take to converge.
 const CONVERGED_WITHIN: Duration = Duration::from_secs(120);
 /// How long it must remain converged.
@@ -115,13 +117,13 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     })
     .await?;
     let shared = control_plane.clone();
-    let samples = step("applying the samples", async {
-        let folder = blocking(move || apply_samples(&shared)).await?;
-        Ok((folder.clone(), format!("{folder} applied")))
+    step("applying the samples", async {
+        blocking(move || apply(&shared, &["-f", &path(SAMPLES)])).await?;
+        Ok(((), format!("{SAMPLES} applied")))
     })
     .await?;
     let demonstration = Demonstration { operator, control_plane, client, delivered, workloads, mistakes };
-    demonstration.converge(&samples).await?;
+    demonstration.converge().await?;
     let _rollout = Rollout::show(&demonstration.control_plane, &demonstration.client).await?;
     machines::show(&demonstration.control_plane, &demonstration.client).await?;
     adopted::show(&demonstration.control_plane, &demonstration.client, &kubelets).await?;
@@ -164,8 +166,8 @@ struct Demonstration {
 
 impl Demonstration {
     /// Waits for the pools, then for the Pods, and prints the result.
-    async fn converge(&self, samples: &str) -> Result<()> {
-        self.converged(&format!("waiting for the pools of {samples}"), false).await?;
+    async fn converge(&self) -> Result<()> {
+        self.converged(&format!("waiting for the pools of {SAMPLES}"), false).await?;
         workloads::create(&self.client, &self.workloads).await?;
         workloads::create_mistakes(&self.client, self.mistakes).await?;
         self.converged("waiting for the Pods", true).await?;

@@ -8,6 +8,7 @@ use e2e::{
     operator::workspace,
 };
 use serde_json::{Value, json};
+use winpool::policies::FIRST_WITH_MUTATING;
 
 use super::{Objects, helm, kustomized, parsed, run_helm};
 
@@ -254,11 +255,7 @@ async fn every_object_has_only_fields_that_the_api_server_knows() {
         apply(namespace, &[]).unwrap();
     }
     let unknown = |object: &Value| match object["kind"].as_str().unwrap() {
-        "PodDisruptionBudget" => minor < 21,
-        // With a HostProcess container.
-        "DaemonSet" => minor < 22,
-        "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => minor < 30,
-        "MutatingAdmissionPolicy" | "MutatingAdmissionPolicyBinding" => minor < 36,
+        "MutatingAdmissionPolicy" | "MutatingAdmissionPolicyBinding" => minor < FIRST_WITH_MUTATING.0,
         _ => object["apiVersion"].as_str().unwrap().starts_with("monitoring.coreos.com/"),
     };
     let known: Vec<&Value> = objects.values().filter(|object| !unknown(object)).collect();

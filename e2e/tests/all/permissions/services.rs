@@ -2,7 +2,6 @@
 
 use anyhow::ensure;
 use e2e::{
-    assets::Assets,
     cluster::{COUNTED, Cluster, NODE_LABEL, OS_WINDOWS, create, edit},
     control_plane::Options,
     install::operator_may,
@@ -20,13 +19,10 @@ use winpool_api::names::annotation::ACKNOWLEDGE_ISSUES;
 
 const ISSUE: &str = "kubernetes-136241";
 
-/// Servers with Services of two IP families, which are alpha in 1.20.
+/// Servers with Services of two IP families.
 fn dual_stack() -> Options {
-    let mut arguments = vec!["--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112".to_owned()];
-    arguments.extend(
-        (Assets::locate().unwrap().version.minor < 21).then(|| "--feature-gates=IPv6DualStack=true".to_owned()),
-    );
-    Options { api_server_arguments: arguments, ..Options::api_server_only() }
+    let ranges = "--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112".to_owned();
+    Options { api_server_arguments: vec![ranges], ..Options::api_server_only() }
 }
 
 /// A pod on the node with this image.

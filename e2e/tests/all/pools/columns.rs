@@ -1,9 +1,6 @@
 //! What `kubectl get` and `kubectl describe` print.
 
-use std::process::Command;
-
 use e2e::{
-    assets::program_of_debian,
     cluster::NODE_LABEL,
     control_plane::User,
     fixture::{spec, windows},
@@ -69,15 +66,7 @@ async fn kubectl_describe_has_a_hundred_lines_and_ten_for_each_flag_at_any_numbe
         fixture.apply_profile(name, json!({})).await.unwrap();
         fixture.apply_pool_and_wait(name, spec(name, json!({ "profileRef": { "name": name } }))).await.unwrap();
         fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
-        // Today's, because that of 1.20 prints the managed fields.
-        let output = Command::new(program_of_debian("kubectl-sid").unwrap())
-            .env("KUBECONFIG", fixture.control_plane.kubeconfig(User::Admin))
-            .arg("--cache-dir")
-            .arg(fixture.control_plane.directory().join("kubectl-cache-newest"))
-            .args(["describe", "wnp", name, "--show-events=false"])
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = fixture.kubectl(&["describe", "wnp", name, "--show-events=false"]).unwrap();
         // How many versions are not supported depends on the server and on the date.
         let conditions = fixture.status(name).await.unwrap().conditions;
         let flags = of_role(Role::Flag).filter(|flag| conditions.iter().any(|found| found.type_ == flag.name)).count();

@@ -116,7 +116,6 @@ fn review(body: &str, refuses: Refuses) -> String {
 fn answer(body: &str, refuses: Refuses) -> Result<Value> {
     let review: Value = serde_json::from_str(body).context("an AdmissionReview")?;
     let request = &review["request"];
-    // `oldObject` cannot be used: with API servers of 1.20 it already has the patched taints.
     let tainted = request["object"]["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
     let refused =
         tainted == (refuses == Refuses::Tainted) && request["userInfo"]["username"] == json!(User::Operator.name());
