@@ -1,5 +1,4 @@
-# `make` alone lists the targets. Each one builds what it needs; nothing is expected but Rust on Debian 12, or the
-# programs of a control plane in the folder that KUBEBUILDER_ASSETS names.
+# `make` alone lists the targets. Each one builds or fetches what it needs; nothing is expected but Rust and a C compiler.
 
 CARGO ?= cargo
 IMAGE ?= winpool:dev
@@ -7,7 +6,7 @@ IMAGE ?= winpool:dev
 REPOSITORY ?= $(shell sed -n 's/^ *newName: //p' config/default/kustomization.yaml)
 ENGINE ?= $(firstword $(foreach engine,podman docker,$(if $(shell command -v $(engine)),$(engine))))
 
-# For `make run` and `make test`: the version of a published Kubernetes, such as 1.36, instead of the one that is built.
+# For `make run` and `make test`: another version of Kubernetes than the pinned one, such as 1.34 or 1.30.14.
 KUBERNETES ?=
 
 # Arguments for `make run`.
@@ -21,7 +20,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long upstream lint crds manifests facts bench image agent-image release windows packages windows-packages release-packages
+.PHONY: help run test test-long lint crds manifests facts bench image agent-image release windows packages windows-packages release-packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,10 +33,6 @@ test: packages windows-packages ## everything, with the seconds of each step: li
 
 test-long: packages windows-packages ## the tests that take long at their full size: a thousand nodes, twenty rounds under Wine
 	@CARGO=$(CARGO) KUBERNETES=$(KUBERNETES) e2e/test.sh --long
-
-upstream: ## build upstream's CRD server and policy evaluator anew, from what Debian unstable has today
-	@e2e/upstream.sh --update
-	@cat "$${XDG_CACHE_HOME:-$$HOME/.cache}/winpool/upstream/version"
 
 lint: packages ## formatting, clippy and documentation, without a warning
 	@echo "== lint: rustfmt"
@@ -75,7 +70,7 @@ release: release-packages ## all files of a release in dist/, for an image in RE
 	  release/build.sh $(REPOSITORY)
 
 windows: windows-packages ## winpool-agent.exe for Windows nodes, and the command line winpool.exe; PROFILE=dev builds them for tests
-	$(CARGO) build --target $(WINDOWS) --profile $(PROFILE) -p winpool -p winpool-agent --bins
+	PATH="$$(e2e/mingw.sh):$$PATH" $(CARGO) build --target $(WINDOWS) --profile $(PROFILE) -p winpool -p winpool-agent --bins
 	@printf '%s\n' $(addprefix $(abspath $(TARGET))/$(WINDOWS)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/,winpool-agent.exe winpool.exe)
 
 # A C compiler and linker: the cryptography behind TLS is partly C.
@@ -87,13 +82,9 @@ packages:
 	}
 	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
 
-# The same for Windows: the linker, and Rust's library.
+# Rust's library for Windows, and the linker.
 windows-packages: packages
-	@command -v x86_64-w64-mingw32-gcc >/dev/null || { \
-	  command -v apt-get >/dev/null || { echo "x86_64-w64-mingw32-gcc is missing: install mingw-w64"; exit 1; }; \
-	  echo "== installing gcc-mingw-w64-x86-64 from Debian"; \
-	  apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc-mingw-w64-x86-64; \
-	}
+	@e2e/mingw.sh >/dev/null
 	@rustup target list --installed | grep -qx $(WINDOWS) || rustup target add $(WINDOWS)
 
 # Compilers for static programs on amd64 and arm64, and Rust's libraries for them.

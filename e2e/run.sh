@@ -3,8 +3,8 @@
 #
 #   run.sh [ARGUMENT…]
 #
-# The arguments are those of the demonstration. The control plane is the published one of the version in KUBERNETES (kubernetes.sh),
-# or that of KUBEBUILDER_ASSETS, or else Kubernetes 1.20.2 from Debian's source (control-plane.sh).
+# The arguments are those of the demonstration. The control plane is that of KUBEBUILDER_ASSETS, if it is set, or else of the version in
+# KUBERNETES, by default the pinned one (program.sh).
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 . e2e/debian.sh
@@ -15,12 +15,10 @@ target=${CARGO_TARGET_DIR:-target}
 # What a build keeps for the next edit costs a fifth of its time: only where somebody edits.
 [[ -d $target/debug/incremental ]] || export CARGO_INCREMENTAL=0
 
-work=$(mktemp -d)
 jobs=()
 finish() {
   # Each job has a process group of its own.
   for job in "${jobs[@]}"; do kill -- "-$job" 2>/dev/null || true; done
-  rm -rf -- "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT
@@ -39,11 +37,7 @@ start() {
 }
 
 control_plane() {
-  if [[ ${KUBERNETES:-} ]]; then
-    e2e/kubernetes.sh "$KUBERNETES"
-  else
-    e2e/control-plane.sh
-  fi >"$work/assets" 2> >(sed -u 's/^/control plane: /' >&2)
+  e2e/program.sh etcd kube-apiserver kube-controller-manager kube-scheduler kubectl >/dev/null 2> >(sed -u 's/^/control plane: /' >&2)
 }
 
 [[ -x $target/debug/demo ]] || say "winpool: building it and the demonstration once, about 4 minutes on two cores, more beside other builds"
@@ -54,10 +48,5 @@ set +m
 for _ in "${jobs[@]}"; do wait -n || exit 1; done
 jobs=()
 
-if [[ ! ${KUBEBUILDER_ASSETS:-} ]]; then
-  KUBEBUILDER_ASSETS=$(<"$work/assets")
-  export KUBEBUILDER_ASSETS
-fi
-rm -rf -- "$work"
 export WINPOOL_BINARY=$target/debug/winpool
 exec "$target/debug/demo" "$@"

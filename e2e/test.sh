@@ -1,17 +1,15 @@
 #!/usr/bin/env bash
-# All tests, step by step, each with its seconds: what `make test` runs. The first run builds the servers (about 10 minutes).
+# All tests, step by step, each with its seconds: what `make test` runs. The first run builds upstream's programs, unless it can fetch
+# them (program.sh).
 #
 #   test.sh [--long]
 #
-#   --long  only the tests of test.sh that take long, at their full size: a thousand nodes, twenty rounds under Wine, both kubectl
+#   --long  only the tests of test.sh that take long, at their full size: a thousand nodes, twenty rounds under Wine
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 . e2e/debian.sh
 
-if [[ ${KUBERNETES:-} ]]; then
-  KUBEBUILDER_ASSETS=$(e2e/kubernetes.sh "$KUBERNETES")
-  export KUBEBUILDER_ASSETS
-fi
+if [[ ${KUBERNETES:-} ]]; then unset KUBEBUILDER_ASSETS; fi
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 windows=x86_64-pc-windows-gnu
@@ -27,35 +25,18 @@ step() {
   echo "== $name: $((SECONDS - begin)) s"
 }
 
-servers() {
-  e2e/control-plane.sh ${KUBEBUILDER_ASSETS:+--no-servers} --windows-kubelet
-  e2e/programs.sh
+programs() {
+  local names
+  mapfile -t names < <(e2e/program.sh --list)
+  e2e/program.sh "${names[@]}"
   e2e/wine.sh
-  command -v helm || e2e/helm.sh
   e2e/cloudbase-init.sh
-  if [[ ${KUBEBUILDER_ASSETS:-} ]]; then
-    echo "control plane: $("$KUBEBUILDER_ASSETS/kube-apiserver" --version) of KUBEBUILDER_ASSETS"
-  else
-    echo "control plane: Kubernetes v1.20.2"
-  fi
-}
-
-# Upstream's CRD server and evaluator of policies. A newer API server can take the place of the former only.
-skip=()
-upstream() {
-  local folder minor
-  if folder=$(e2e/upstream.sh); then
-    echo "CRD server and policies: $(cat "$folder/version")"
-    return
-  fi
-  minor=$("${KUBEBUILDER_ASSETS:-/nonexistent}/kube-apiserver" --version 2>/dev/null | sed -nE 's/^Kubernetes v1\.([0-9]+).*/\1/p') || true
-  [[ ${minor:-0} -ge 30 ]] || fail "not checked without them: the CRDs, their rules in CEL, and the policies"
-  say "not checked: the tables of requests in tests/all/policy_tables, and what the policies do to the operator's plans"
-  skip=(--skip policy_tables:: --skip properties::guard_rails)
 }
 
 build_windows() {
   make --no-print-directory windows-packages
+  local -x PATH
+  PATH=$(e2e/mingw.sh):$PATH
   # Without traces, which no test of these programs needs.
   "$cargo" build --quiet --package winpool --package winpool-agent --package e2e-windows --no-default-features --bins \
     --target $windows --target-dir "$target"
@@ -76,8 +57,7 @@ build() {
   tests --no-run --bench '*'
 }
 
-step "servers" servers
-step "upstream's checks" upstream
+step "upstream's programs" programs
 if [[ ${1:-} == --long ]]; then
   step "build" tests --no-run
   step "build for Windows" build_windows
@@ -90,4 +70,4 @@ step "rustfmt" "$cargo" fmt --all --check
 step "build, with clippy" build
 step "build for Windows" build_windows
 echo "== test"
-tests -- "${skip[@]}"
+tests

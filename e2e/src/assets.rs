@@ -1,24 +1,20 @@
-//! Finds or builds the programs that tests start.
+//! The programs of others that tests start: `e2e/program.sh` fetches or builds one that is missing, and a test whose program cannot be
+//! had fails.
 //!
-//! Those of a control plane are in `KUBEBUILDER_ASSETS` if it is set, else in the folder that `e2e/control-plane.sh` fills.
-//! All others are where the scripts of this folder leave them, whatever the variable says. A program that is missing is
-//! fetched or built; a test whose program cannot be had fails.
+//! Those of a control plane are in `KUBEBUILDER_ASSETS`, if it is set.
 
 use std::{
+    collections::BTreeMap,
     env, fmt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
-
-use crate::progress::say;
+use anyhow::{Context, Result, anyhow, ensure};
 
 /// The environment variable with the folder of a control plane's programs, which other tools use too.
 pub const VARIABLE: &str = "KUBEBUILDER_ASSETS";
-const VERSION_THAT_IS_BUILT: &str = "v1.20.2";
-const WINE_VERSION: &str = "10.0";
 
 /// The programs of a control plane.
 #[derive(Clone, Debug)]
@@ -34,10 +30,10 @@ pub struct Assets {
 }
 
 impl Assets {
-    /// Finds them, or builds them and prints the build's progress to standard error. The result is cached.
+    /// Finds them. The result is cached.
     ///
     /// # Errors
-    /// When `KUBEBUILDER_ASSETS` names a folder without one of them, or the build fails.
+    /// When `KUBEBUILDER_ASSETS` names a folder without one of them, or one cannot be had.
     pub fn locate() -> Result<&'static Self> {
         static ASSETS: OnceLock<Result<Assets, String>> = OnceLock::new();
         ASSETS
@@ -47,21 +43,12 @@ impl Assets {
     }
 
     fn find() -> Result<Self> {
-        let folder = match given_folder() {
-            Some(folder) => folder,
-            None => built_folder()?,
-        };
-        let required = |name: &str| {
-            program(&folder, name).ok_or_else(|| {
-                anyhow!("{name} is not in {} ({VARIABLE}): add that of the same version", folder.display())
-            })
-        };
-        let kube_apiserver = required("kube-apiserver")?;
+        let kube_apiserver = of_control_plane("kube-apiserver")?;
         Ok(Self {
-            etcd: required("etcd")?,
-            kubectl: required("kubectl")?,
-            kube_scheduler: required("kube-scheduler")?,
-            kube_controller_manager: required("kube-controller-manager")?,
+            etcd: of_control_plane("etcd")?,
+            kubectl: of_control_plane("kubectl")?,
+            kube_scheduler: of_control_plane("kube-scheduler")?,
+            kube_controller_manager: of_control_plane("kube-controller-manager")?,
             version: Version::of(&kube_apiserver)?,
             kube_apiserver,
         })
@@ -71,9 +58,9 @@ impl Assets {
 /// A Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// As the program prints it: `v1.20.2`.
+    /// As the program prints it: `v1.37.2`.
     pub text: String,
-    /// The minor version: 20.
+    /// The minor version: 37.
     pub minor: u32,
 }
 
@@ -85,13 +72,13 @@ impl Version {
         Self::parse(&text).ok_or_else(|| anyhow!("{} --version says {text:?}", program.display()))
     }
 
-    /// Reads what `--version` prints: `Kubernetes v1.20.2`.
+    /// Reads what `--version` prints: `Kubernetes v1.37.2`.
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim().strip_prefix("Kubernetes ")?;
         Some(Self { text: text.to_owned(), minor: Self::minor_of(text)? })
     }
 
-    /// The minor of a version such as `v1.20.2`.
+    /// The minor of a version such as `v1.37.2`.
     pub(crate) fn minor_of(text: &str) -> Option<u32> {
         text.strip_prefix("v1.")?.split('.').next()?.parse().ok()
     }
@@ -103,12 +90,20 @@ impl fmt::Display for Version {
     }
 }
 
-/// `kubelet.exe` of Kubernetes 1.20.2.
+/// The path of a program, by one of the names of `e2e/program.sh`, which fetches or builds it if it is missing. The result is cached.
 ///
 /// # Errors
-/// When building it fails.
+/// When it cannot be had.
+pub fn program(name: &str) -> Result<PathBuf> {
+    printed("program.sh", &[name])
+}
+
+/// `kubelet.exe` of the version of the control plane.
+///
+/// # Errors
+/// When it cannot be had.
 pub fn windows_kubelet() -> Result<PathBuf> {
-    filled_by("control-plane.sh", &["--no-servers", "--windows-kubelet"], &cache_folder()?, "kubelet.exe")
+    program("kubelet.exe")
 }
 
 /// The directory of Wine.
@@ -116,14 +111,21 @@ pub fn windows_kubelet() -> Result<PathBuf> {
 /// # Errors
 /// When the installation fails.
 pub fn wine() -> Result<PathBuf> {
-    let folder = cache()?.join("wine").join(WINE_VERSION);
-    filled_by("wine.sh", &[], &folder, "bin/wine64").map(|_| folder)
+    printed("wine.sh", &[])
 }
 
-/// Several versions of `containerd`: 1.6, 1.7, and 2.1 or later.
+/// The directory with a compiler and linker for Windows, whose names begin with `x86_64-w64-mingw32-`.
 ///
 /// # Errors
-/// When fetching one fails.
+/// When it cannot be fetched.
+pub fn windows_compiler() -> Result<PathBuf> {
+    printed("mingw.sh", &[])
+}
+
+/// `containerd` of every supported release line: 1.7, 2.3 (long-term support) and the newest.
+///
+/// # Errors
+/// When one cannot be had.
 pub fn containerds() -> Result<[PathBuf; 3]> {
     of_each_release("containerd")
 }
@@ -131,88 +133,40 @@ pub fn containerds() -> Result<[PathBuf; 3]> {
 /// `ctr` of the same versions as [`containerds`].
 ///
 /// # Errors
-/// When fetching one fails.
+/// When one cannot be had.
 pub fn ctrs() -> Result<[PathBuf; 3]> {
     of_each_release("ctr")
 }
 
-fn of_each_release(program: &str) -> Result<[PathBuf; 3]> {
-    let [bookworm, trixie, forky] =
-        ["bookworm", "trixie", "forky"].map(|release| program_of_debian(&format!("{program}-{release}")));
-    Ok([bookworm?, trixie?, forky?])
+fn of_each_release(name: &str) -> Result<[PathBuf; 3]> {
+    let [oldest, stable, newest] = ["-1.7", "-2.3", ""].map(|release| program(&format!("{name}{release}")));
+    Ok([oldest?, stable?, newest?])
 }
 
-/// A program that `e2e/programs.sh` fetches from Debian: `docker-registry`, `prometheus`, `promtool` or `kubectl-sid`, the kubectl of
-/// today.
-///
-/// # Errors
-/// When fetching it fails.
-pub fn program_of_debian(name: &str) -> Result<PathBuf> {
-    filled_by("programs.sh", &[], &cache()?.join("programs"), name)
-}
-
-/// `helm`: the one on the PATH, or else `e2e/helm.sh`, which installs one when it runs for the first time.
-#[must_use]
-pub fn helm() -> PathBuf {
-    on_path("helm").unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("helm.sh"))
-}
-
-/// A program in a folder that a script fills: it runs if the program is missing.
-fn filled_by(script: &str, options: &[&str], folder: &Path, name: &str) -> Result<PathBuf> {
-    if let Some(path) = program(folder, name) {
-        return Ok(path);
-    }
-    run_script(script, options)?;
-    program(folder, name).ok_or_else(|| anyhow!("{script} left no {name} in {}", folder.display()))
-}
-
-fn given_folder() -> Option<PathBuf> {
-    env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
-}
-
-fn cache() -> Result<PathBuf> {
-    let cache = match env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
-        Some(cache) => PathBuf::from(cache),
-        None => Path::new(&env::var_os("HOME").context("HOME is not set")?).join(".cache"),
+fn of_control_plane(name: &str) -> Result<PathBuf> {
+    let Some(folder) = env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from) else {
+        return program(name);
     };
-    Ok(cache.join("winpool"))
+    let path = folder.join(name);
+    ensure!(path.is_file(), "{name} is not in {} ({VARIABLE}): add that of the same version", folder.display());
+    Ok(path)
 }
 
-fn cache_folder() -> Result<PathBuf> {
-    Ok(cache()?.join("control-plane").join(VERSION_THAT_IS_BUILT))
-}
-
-fn built_folder() -> Result<PathBuf> {
-    let folder = cache_folder()?;
-    let all = ["etcd", "kube-apiserver", "kubectl", "kube-scheduler", "kube-controller-manager"];
-    if all.iter().all(|name| program(&folder, name).is_some()) {
-        Ok(folder)
-    } else {
-        run_script("control-plane.sh", &[])
+/// The path that a script of this folder prints; its progress is on our standard error. The result is cached.
+fn printed(script: &'static str, arguments: &[&str]) -> Result<PathBuf> {
+    static PRINTED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let command = [&[script], arguments].concat().join(" ");
+    let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(path) = printed.get(&command) {
+        return Ok(path.clone());
     }
-}
-
-/// Runs a script with its progress on our standard error; it prints the folder that it filled.
-fn run_script(name: &str, options: &[&str]) -> Result<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    say(format_args!("running {} {}", script.display(), options.join(" ")));
-    let output = Command::new(&script)
-        .args(options)
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("running {}", script.display()))?;
-    if !output.status.success() {
-        bail!("{} failed ({}); its messages are above", script.display(), output.status);
-    }
-    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
-}
-
-fn program(folder: &Path, name: &str) -> Option<PathBuf> {
-    Some(folder.join(name)).filter(|path| path.is_file())
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).find_map(|folder| program(&folder, name))
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(folder.join(script)).args(arguments).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("running e2e/{command}"))?;
+    ensure!(output.status.success(), "e2e/{command} failed ({}); its messages are above", output.status);
+    let path = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+    printed.insert(command, path.clone());
+    Ok(path)
 }
 
 #[cfg(test)]
@@ -222,7 +176,7 @@ mod tests {
     #[test]
     fn versions_as_the_programs_print_them() {
         for (text, minor) in [
-            ("Kubernetes v1.20.2\n", Some(20)),
+            ("Kubernetes v1.30.14\n", Some(30)),
             ("Kubernetes v1.36.0", Some(36)),
             ("Kubernetes v1.37.0-beta.1", Some(37)),
             ("etcd Version: 3.4", None),

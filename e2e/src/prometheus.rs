@@ -39,7 +39,7 @@ pub fn rules() -> Result<String> {
 /// # Errors
 /// When promtool fails; the message has its output.
 pub fn promtool(arguments: &[&str], input: &str) -> Result<String> {
-    let promtool = assets::program_of_debian("promtool")?;
+    let promtool = assets::program("promtool")?;
     let directory = Directory::new()?;
     fs::write(directory.path().join("rules.yaml"), rules()?)?;
     fs::copy(workspace().join("e2e/prometheus/alerts_test.yaml"), directory.path().join("alerts_test.yaml"))?;
@@ -81,7 +81,7 @@ impl Prometheus {
     /// # Errors
     /// When it cannot be started, or is not ready within three minutes.
     pub async fn start(cluster: &Cluster, target: SocketAddr) -> Result<Self> {
-        let program = assets::program_of_debian("prometheus")?;
+        let program = assets::program("prometheus")?;
         let directory = Directory::new()?;
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
         let token = metrics_reader(cluster).await?;

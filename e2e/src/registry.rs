@@ -68,7 +68,7 @@ impl Registry {
     /// # Errors
     /// When it cannot be started; the message contains the end of its log.
     pub async fn start(authority: &Authority, access: &Access) -> Result<Self> {
-        let program = assets::program_of_debian("docker-registry")?;
+        let program = assets::program("registry")?;
         let directory = Directory::new()?;
         let folder = directory.path();
         let port = free_port()?;

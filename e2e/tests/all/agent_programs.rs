@@ -28,7 +28,10 @@ fn cargo(arguments: &str) -> Command {
         assert!(status.success(), "make windows-packages: {status}");
     });
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = [assets::windows_compiler().unwrap()].into_iter().chain(env::split_paths(&path));
     cargo
+        .env("PATH", env::join_paths(folders).unwrap())
         .args(arguments.split_whitespace())
         .args(["--package", "e2e-windows", "--target", "x86_64-pc-windows-gnu", "--target-dir"])
         .arg(target());
@@ -88,7 +91,8 @@ fn strip(program: &Path, stripped: &Path) {
     }
     let new = stripped.with_extension("new");
     let arguments = ["--strip-all", "--file-alignment=4096"];
-    let status = Command::new("x86_64-w64-mingw32-objcopy").args(arguments).args([program, &new]).status().unwrap();
+    let objcopy = assets::windows_compiler().unwrap().join("x86_64-w64-mingw32-objcopy");
+    let status = Command::new(objcopy).args(arguments).args([program, &new]).status().unwrap();
     assert!(status.success(), "x86_64-w64-mingw32-objcopy: {status}");
     fs::rename(new, stripped).unwrap();
 }

@@ -167,7 +167,7 @@ impl Checkout {
         let kubectl = control_plane.assets().kubectl.display().to_string();
         checkout.program("kubectl", &format!("exec '{kubectl}' \"$@\""));
         checkout.program("kustomize", &format!("shift\nexec '{kubectl}' kustomize \"$@\""));
-        checkout.program("helm", &format!("exec '{}' \"$@\"", assets::helm().display()));
+        checkout.program("helm", &format!("exec '{}' \"$@\"", assets::program("helm").unwrap().display()));
         checkout.program("winpool", &format!("exec '{}' \"$@\"", binary().unwrap().display()));
         let kubeconfig = fs::read_to_string(control_plane.kubeconfig(User::Admin)).unwrap();
         fs::write(checkout.folder.join("kubeconfig"), kubeconfig).unwrap();

@@ -64,7 +64,7 @@ fn kustomized(folder: &str) -> Objects {
 }
 
 fn helm(arguments: &[&str]) -> Command {
-    let mut command = Command::new(assets::helm());
+    let mut command = Command::new(assets::program("helm").unwrap());
     command.current_dir(workspace()).args(arguments);
     command
 }

@@ -28,7 +28,7 @@ mod leadership;
 mod permissions;
 mod policies;
 mod pools;
-mod published_kubernetes;
+mod programs;
 mod registry;
 mod robustness;
 mod telemetry;
