@@ -1,6 +1,7 @@
 //! The machines and workloads of the demonstration for an API server of a given minor version.
 
 use e2e::kubelet::SimulatedNode;
+use winpool_api::facts::support::OLDEST;
 
 /// The nodes and the workloads.
 pub struct Fleet {
@@ -74,19 +75,19 @@ const SERVER_2019: &str = "10.0.17763";
 const SERVER_2022: &str = "10.0.20348";
 const SERVER_2025: &str = "10.0.26100";
 
-/// The fleet for an API server of `minor`: Windows Server 2022, 2019 and 2025 with containerd. Kubernetes 1.34 is the last minor that
-/// supports 2019.
+/// The fleet for an API server of `minor`: Windows Server 2022, 2019 and 2025. Kubernetes 1.34 is the last minor that supports 2019.
 pub fn fleet(minor: u32) -> Fleet {
     let batch = minor.min(34);
+    let older_by = |minors: u32| (minor - minors).max(OLDEST.0);
     let nodes = vec![
         windows("web-1", SERVER_2022, 4529, minor, "containerd://2.3.4").taking_configuration(),
-        windows("web-2", SERVER_2022, 4648, minor - 1, "containerd://2.2.7"),
+        windows("web-2", SERVER_2022, 4648, older_by(1), "containerd://2.2.7"),
         windows("web-3", SERVER_2022, 4648, minor, "containerd://2.3.4"),
         windows("batch-1", SERVER_2019, 7009, batch, "containerd://2.0.11").taking_configuration(),
         windows("batch-2", SERVER_2025, 4652, batch, "containerd://2.0.11").taking_configuration(),
-        windows("batch-3", SERVER_2019, 5329, minor - 4, "containerd://1.7.34").taking_configuration(),
+        windows("batch-3", SERVER_2019, 5329, older_by(4), "containerd://1.7.34").taking_configuration(),
         tainted_by_hand(windows("spare-1", SERVER_2025, 4652, minor, "containerd://2.3.4")),
-        tainted_by_hand(windows("spare-2", SERVER_2025, 4652, minor - 1, "containerd://2.3.4")),
+        tainted_by_hand(windows("spare-2", SERVER_2025, 4652, older_by(1), "containerd://2.3.4")),
     ];
     let workloads = vec![
         by_class("shop", 3, "windows-ltsc2022", SERVER_2022, "mcr.microsoft.com/windows/nanoserver:ltsc2022"),
@@ -137,11 +138,13 @@ fn anywhere(name: &'static str, replicas: usize) -> Workload {
 
 #[cfg(test)]
 mod tests {
+    use winpool_api::facts::support::NEWEST;
+
     use super::*;
 
     #[test]
     fn every_minor_gets_eight_windows_nodes_of_several_builds_and_two_linux_nodes() {
-        for minor in 30..=37 {
+        for minor in OLDEST.0..=NEWEST.0 {
             let nodes = fleet(minor).nodes;
             let builds: std::collections::BTreeSet<_> =
                 nodes.iter().filter_map(|node| node.windows.as_ref()).map(e2e::kubelet::Windows::build).collect();
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_workload_has_a_node_of_its_build_that_is_within_the_version_skew_policy() {
-        for minor in 30..=37 {
+        for minor in OLDEST.0..=NEWEST.0 {
             let Fleet { nodes, workloads, .. } = fleet(minor);
             for build in workloads.iter().filter_map(|workload| workload.placement.build()) {
                 let fits = |node: &&SimulatedNode| {
