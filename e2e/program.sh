@@ -36,7 +36,8 @@ ctr-1.7 containerd-1.7 github.com/containerd/containerd/cmd/ctr
 helm helm helm.sh/helm/v4/cmd/helm
 prometheus prometheus github.com/prometheus/prometheus/cmd/prometheus
 promtool prometheus github.com/prometheus/prometheus/cmd/promtool
-registry registry github.com/distribution/distribution/v3/cmd/registry"
+registry registry github.com/distribution/distribution/v3/cmd/registry
+kstatus kstatus ."
 
 # Folder, module whose version counts, minutes of its first build on two idle cores, and its variable with the version, which is in no source.
 modules="kubernetes k8s.io/kubernetes 8 k8s.io/component-base/version.gitVersion
@@ -46,7 +47,8 @@ containerd-2.3 github.com/containerd/containerd/v2 2 github.com/containerd/conta
 containerd-1.7 github.com/containerd/containerd 1 github.com/containerd/containerd/version.Version
 helm helm.sh/helm/v4 1 helm.sh/helm/v4/internal/version.version
 prometheus github.com/prometheus/prometheus 2 github.com/prometheus/common/version.Version
-registry github.com/distribution/distribution/v3 1 github.com/distribution/distribution/v3/version.version"
+registry github.com/distribution/distribution/v3 1 github.com/distribution/distribution/v3/version.version
+kstatus sigs.k8s.io/cli-utils 1"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/winpool/programs
 kubernetes=${KUBERNETES_DOWNLOADS:-https://dl.k8s.io}
@@ -168,7 +170,7 @@ build() {
     folder=$work/module
     [[ -d $folder ]] || module_of "$2" "$folder"
   fi
-  if [[ $4 == . ]]; then name=control-plane; fi
+  if [[ $1$4 == kubernetes. ]]; then name=control-plane; fi
   say "building $name $2 by Go (the first program of this version takes about $6 minutes on two cores, a second one less)…"
   if [[ $5 ]]; then flags+=" -X $5=v$2"; fi
   if [[ $1 == kubernetes ]]; then
@@ -206,7 +208,7 @@ provide() {
         mv "$work/$name" "$out/$name"
       else
         build "$folder" "$version" "$name" "$package" "$variable" "$minutes"
-        if [[ $package == . ]]; then
+        if [[ $folder$package == kubernetes. ]]; then
           mv "$work/control-plane" "$out/control-plane"
           for name in $(sed -n "s/ kubernetes \.$//p" <<<"$programs"); do ln -sf control-plane "$out/$name"; done
           name=$1

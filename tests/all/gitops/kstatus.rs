@@ -1,7 +1,11 @@
-//! The rules of kstatus for custom resources.
-//!
-//! Source: kubernetes-sigs/cli-utils (2025-10-21), `pkg/kstatus/status/generic.go` (checkGenericProperties,
-//! checkGeneration) and `pkg/kstatus/status/status.go` (Compute, checkReadyCondition).
+//! The status that kstatus computes for a custom resource: `e2e/programs/kstatus`, which has kstatus itself.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{LazyLock, Mutex, PoisonError},
+};
 
 use serde_json::Value;
 
@@ -18,29 +22,40 @@ pub enum KStatus {
     Terminating,
 }
 
+/// The running program. It ends with this process, because its input ends.
+struct Program {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    _child: Child,
+}
+
+impl Program {
+    fn start() -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/program.sh");
+        let found = Command::new(script).arg("kstatus").stderr(Stdio::inherit()).output().unwrap();
+        let path = String::from_utf8(found.stdout).unwrap();
+        let mut child = Command::new(path.trim()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { input, output: BufReader::new(output), _child: child }
+    }
+
+    fn compute(&mut self, object: &Value) -> String {
+        writeln!(self.input, "{object}").unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+}
+
 /// The status of a custom resource.
 pub fn compute(object: &Value) -> KStatus {
-    let metadata = &object["metadata"];
-    if metadata["deletionTimestamp"].as_str().is_some_and(|time| !time.is_empty()) {
-        return KStatus::Terminating;
-    }
-    let generations = (metadata["generation"].as_i64(), object["status"]["observedGeneration"].as_i64());
-    if let (Some(generation), Some(observed)) = generations
-        && generation != observed
-    {
-        return KStatus::InProgress;
-    }
-    let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for condition in conditions.iter().filter(|condition| condition["status"] == "True") {
-        match condition["type"].as_str() {
-            Some("Reconciling") => return KStatus::InProgress,
-            Some("Stalled") => return KStatus::Failed,
-            _ => {}
-        }
-    }
-    let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
-    match ready.and_then(|ready| ready["status"].as_str()) {
-        Some("False" | "Unknown") => KStatus::InProgress,
-        _ => KStatus::Current,
+    static PROGRAM: LazyLock<Mutex<Program>> = LazyLock::new(|| Mutex::new(Program::start()));
+    let answer = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner).compute(object);
+    match answer.trim() {
+        "Current" => KStatus::Current,
+        "InProgress" => KStatus::InProgress,
+        "Failed" => KStatus::Failed,
+        "Terminating" => KStatus::Terminating,
+        other => panic!("kstatus computes {other:?} for {object}"),
     }
 }
