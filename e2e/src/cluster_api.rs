@@ -15,6 +15,7 @@ use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
 use crate::{
     control_plane::{ControlPlane, User},
     kubectl::kubectl,
+    modules::CLUSTER_API,
     operator::workspace,
     requests::Requests,
     wait::{eventually, until},
@@ -28,6 +29,39 @@ pub const CLUSTER: &str = "prod";
 const PROVIDER_GROUP: &str = "infrastructure.cluster.x-k8s.io";
 const INSTALLED: Duration = Duration::from_secs(180);
 
+/// The files of the module with a CustomResourceDefinition: the folder, and the names, which are group and plural.
+const DEFINITIONS: [(&str, &[&str]); 2] = [
+    (
+        "core/config/crd/bases",
+        &[
+            "cluster.x-k8s.io_clusters",
+            "cluster.x-k8s.io_machinedeployments",
+            "cluster.x-k8s.io_machinepools",
+            "cluster.x-k8s.io_machines",
+            "cluster.x-k8s.io_machinesets",
+        ],
+    ),
+    (
+        "bootstrap/kubeadm/config/crd/bases",
+        &["bootstrap.cluster.x-k8s.io_kubeadmconfigs", "bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"],
+    ),
+];
+
+/// The CustomResourceDefinitions of the kinds that the operator knows, in all versions.
+///
+/// # Errors
+/// When the module cannot be downloaded.
+pub fn definitions() -> Result<Vec<Value>> {
+    let module = CLUSTER_API.download()?;
+    let files = DEFINITIONS.iter().flat_map(|(folder, names)| names.iter().map(move |name| (folder, name)));
+    let read = |(folder, name): (&&str, &&str)| {
+        let file = module.dir.join(folder).join(format!("{name}.yaml"));
+        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        Ok(serde_saphyr::from_str(&text)?)
+    };
+    files.map(read).collect()
+}
+
 /// Installs the CustomResourceDefinitions with only these versions, and waits until they are served. Of several versions, the
 /// last is stored; there is no conversion between them.
 ///
@@ -35,10 +69,7 @@ const INSTALLED: Duration = Duration::from_secs(180);
 /// When the API server refuses.
 pub async fn install_cluster_api(control_plane: &ControlPlane, versions: &[ApiVersion]) -> Result<()> {
     let requests = Requests::to(control_plane).await?;
-    let mut files: Vec<_> = std::fs::read_dir(workspace().join("e2e/cluster-api"))?.collect::<std::io::Result<_>>()?;
-    files.sort_by_key(std::fs::DirEntry::file_name);
-    for file in files {
-        let mut crd: Value = serde_saphyr::from_str(&std::fs::read_to_string(file.path())?)?;
+    for mut crd in definitions()? {
         let stored = versions.last().context("no version")?;
         let all = crd["spec"]["versions"].as_array_mut().context("versions")?;
         all.retain(|version| versions.iter().any(|served| version["name"] == served.name()));
@@ -72,8 +103,10 @@ fn provider() -> Value {
 /// # Errors
 /// When the API server refuses.
 pub fn uninstall_cluster_api(control_plane: &ControlPlane) -> Result<()> {
-    let path = workspace().join("e2e/cluster-api");
-    kubectl(control_plane, User::Admin, &["delete", "--wait=true", "-f", &path.to_string_lossy()]).map(drop)
+    let definitions = definitions()?;
+    let names = definitions.iter().filter_map(|definition| definition["metadata"]["name"].as_str());
+    let arguments: Vec<_> = ["delete", "--wait=true", "crd"].into_iter().chain(names).collect();
+    kubectl(control_plane, User::Admin, &arguments).map(drop)
 }
 
 /// Creates the template `windows` of the infrastructure provider, which reports a capacity.

@@ -39,6 +39,7 @@ pub mod images;
 pub mod install;
 pub mod kubectl;
 pub mod kubelet;
+pub mod modules;
 pub mod network;
 pub mod node;
 pub mod node_network;
