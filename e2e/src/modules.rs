@@ -1,6 +1,6 @@
 //! The sources of other projects, as Go modules in the versions and with the checksums that the folders of `e2e/programs` pin.
 
-use std::{env, path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -39,20 +39,15 @@ impl Module {
     /// Downloads the module, unless this machine has it.
     ///
     /// # Errors
-    /// When the folder does not pin the module, or Go cannot download it.
+    /// When the folder does not pin the module, or Go cannot download it, or there is no Go (`e2e/go.sh`).
     pub fn download(self) -> Result<Downloaded> {
         let folder = workspace().join("e2e/programs").join(self.folder);
-        let output =
-            go().args(["mod", "download", "-json", self.path]).current_dir(&folder).output().context("go does not run")?;
+        let go = workspace().join("e2e/go.sh");
+        let output = Command::new(&go).args(["mod", "download", "-json", self.path]).current_dir(&folder).output()?;
         if !output.status.success() {
             let text = [output.stdout, output.stderr].concat();
             bail!("{} in {}: {}", self.path, folder.display(), String::from_utf8_lossy(&text));
         }
         serde_json::from_slice(&output.stdout).with_context(|| format!("{} in {}", self.path, folder.display()))
     }
-}
-
-/// Go: the program that the variable GO names, or `go`.
-fn go() -> Command {
-    Command::new(env::var_os("GO").unwrap_or_else(|| "go".into()))
 }

@@ -56,13 +56,13 @@ pub struct Table {
 /// How a table is compared with its sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// By `make facts`.
-    Program,
-    /// By `make facts`, which finds only whether the sections of its sources changed.
-    Digest,
+    /// By a test, with the sources in pinned Go modules.
+    Modules,
+    /// By a person: the sources are pages and registries.
+    ByHand,
 }
 
-use Compared::{Digest, Program};
+use Compared::{ByHand, Modules};
 
 const fn table(
     name: &'static str,
@@ -82,67 +82,58 @@ const NO_MINOR: u32 = 0;
 /// Every table, sorted by name.
 #[rustfmt::skip]
 pub const TABLES: &[Table] = &[
-    table("api_versions", date(2026, 8, 22), api_versions::API_VERSIONS.len() + api_versions::NEWER_FIELDS.len(), 37, Program,
+    table("api_versions", date(2026, 8, 22), api_versions::API_VERSIONS.len() + api_versions::NEWER_FIELDS.len(), 37, Modules,
         &["kubernetes/website", "Arnavion/k8s-openapi"]),
-    table("builds", date(2026, 8, 22), builds::RELEASES.len(), NO_MINOR, Program,
+    table("builds", date(2026, 8, 22), builds::RELEASES.len(), NO_MINOR, ByHand,
         &["endoflife-date/endoflife.date", "MicrosoftDocs/Virtualization-Documentation"]),
-    table("cluster_api", date(2026, 8, 22), cluster_api::SYNCED_DOMAINS.len(), NO_MINOR, Program,
+    table("cluster_api", date(2026, 8, 22), cluster_api::SYNCED_DOMAINS.len(), NO_MINOR, Modules,
         &["kubernetes-sigs/cluster-api", "kubernetes/autoscaler", "kubernetes-sigs/image-builder"]),
-    table("containerd", date(2026, 8, 22), containerd::RELEASE_LINES.len() + containerd::MINIMUMS.len(), 36, Program,
+    table("containerd", date(2026, 8, 22), containerd::RELEASE_LINES.len() + containerd::MINIMUMS.len(), 36, Modules,
         &["containerd/containerd"]),
-    table("containerd_settings", date(2026, 8, 22), containerd_settings::SETTINGS.len() + containerd_settings::HOSTS_SETTINGS.len(), NO_MINOR, Program,
+    table("containerd_settings", date(2026, 8, 22), containerd_settings::SETTINGS.len() + containerd_settings::HOSTS_SETTINGS.len(), NO_MINOR, Modules,
         &["containerd/containerd", "microsoft/hcsshim"]),
-    table("eviction", date(2026, 8, 22), eviction::LINUX_ONLY.len(), 36, Program,
+    table("eviction", date(2026, 8, 22), eviction::LINUX_ONLY.len(), 36, Modules,
         &["kubernetes/kubernetes"]),
-    table("exit_codes", date(2026, 11, 26), exit_codes::EXIT_CODES.len(), NO_MINOR, Program,
+    table("exit_codes", date(2026, 11, 26), exit_codes::EXIT_CODES.len(), NO_MINOR, Modules,
         &["microsoft/windows-rs", "microsoft/hcsshim", "microsoft/dotnet-framework-docker"]),
-    table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Program,
+    table("feature_gates", date(2026, 8, 13), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Modules,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
-    table("host_process", date(2026, 11, 26), host_process::MOUNTS.len(), NO_MINOR, Digest,
+    table("host_process", date(2026, 11, 26), host_process::MOUNTS.len(), NO_MINOR, Modules,
         &["kubernetes/enhancements", "kubernetes/website", "microsoft/hcsshim"]),
-    table("known_issues", date(2026, 8, 22), known_issues::KNOWN_ISSUES.len(), 37, Program,
+    table("known_issues", date(2026, 8, 22), known_issues::KNOWN_ISSUES.len(), 37, Modules,
         &["kubernetes/kubernetes", "containerd/containerd", "microsoft/hcsshim", "golang/vulndb", "kubernetes/website", "projectcalico/calico"]),
-    table("kube_proxy_fields", date(2026, 8, 22), kube_proxy_fields::FIELDS.len(), 37, Program,
+    table("kube_proxy_fields", date(2026, 8, 22), kube_proxy_fields::FIELDS.len(), 37, Modules,
         &["kubernetes/kube-proxy"]),
-    table("kubelet_fields", date(2026, 8, 22), kubelet_fields::FIELDS.len(), 37, Program,
+    table("kubelet_fields", date(2026, 8, 22), kubelet_fields::FIELDS.len(), 37, Modules,
         &["kubernetes/kubelet", "kubernetes/kubernetes", "kubernetes/website"]),
-    table("kubelet_flags", date(2026, 8, 22), kubelet_flags::FLAGS.len(), 36, Program,
+    table("kubelet_flags", date(2026, 8, 22), kubelet_flags::FLAGS.len(), 36, Modules,
         &["kubernetes/kubernetes"]),
-    table("layers", date(2026, 8, 22), 0, 36, Program,
+    table("layers", date(2026, 8, 22), 0, 36, Modules,
         &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
-    table("node_pools", date(2026, 8, 22), node_pools::NODE_POOL_LABELS.len(), NO_MINOR, Program,
+    table("node_pools", date(2026, 8, 22), node_pools::NODE_POOL_LABELS.len(), NO_MINOR, ByHand,
         &["eksctl-io/eksctl", "kubernetes-sigs/karpenter", "MicrosoftDocs/azure-aks-docs", "MicrosoftDocs/azure-stack-docs", "kubernetes-sigs/cluster-api"]),
-    table("node_restriction", date(2026, 8, 22), node_restriction::KUBELET_LABELS.len(), 37, Program,
+    table("node_restriction", date(2026, 8, 22), node_restriction::KUBELET_LABELS.len(), 37, Modules,
         &["kubernetes/kubernetes"]),
-    table("pause", date(2026, 8, 22), pause::DEFAULTS.len() + pause::UPSTREAM_TAGS.len() + pause::MICROSOFT_TAGS.len(), 36, Program,
+    table("pause", date(2026, 8, 22), pause::DEFAULTS.len() + pause::UPSTREAM_TAGS.len() + pause::MICROSOFT_TAGS.len(), 36, Modules,
         &["kubernetes/kubernetes"]),
-    table("platforms", date(2026, 8, 21), platforms::SETTINGS.len() + platforms::AKS_RETIREMENTS.len(), NO_MINOR, Digest,
+    table("platforms", date(2026, 8, 21), platforms::SETTINGS.len() + platforms::AKS_RETIREMENTS.len(), NO_MINOR, ByHand,
         &["eksctl-io/eksctl", "aws/karpenter-provider-aws", "kubernetes-sigs/karpenter", "awsdocs/amazon-eks-user-guide", "MicrosoftDocs/azure-aks-docs", "Azure/AgentBaker", "Azure/azure-cli", "rancher/rke2", "rancher/rke2-docs", "kubernetes/website"]),
-    table("pod_fields", date(2026, 8, 22), pod_fields::REJECTED.len() + pod_fields::REJECTED_UNLISTED.len() + pod_fields::UNSUPPORTED.len(), 36, Program,
+    table("pod_fields", date(2026, 8, 22), pod_fields::REJECTED.len() + pod_fields::REJECTED_UNLISTED.len() + pod_fields::UNSUPPORTED.len(), 36, Modules,
         &["kubernetes/api", "kubernetes/kubernetes"]),
-    table("runtime_errors", date(2026, 8, 22), runtime_errors::MISMATCH_ERRORS.len(), NO_MINOR, Program,
+    table("runtime_errors", date(2026, 8, 22), runtime_errors::MISMATCH_ERRORS.len(), NO_MINOR, Modules,
         &["containerd/containerd", "moby/moby"]),
-    table("runtimes", date(2026, 8, 19), runtimes::HANDLERS.len(), NO_MINOR, Program,
+    table("runtimes", date(2026, 8, 19), runtimes::HANDLERS.len(), NO_MINOR, Modules,
         &["Mirantis/cri-dockerd", "kubernetes/website", "kubernetes-sigs/cluster-api-provider-azure"]),
-    table("service_limits", date(2026, 4, 22), 0, 36, Digest,
+    table("service_limits", date(2026, 4, 22), 0, 36, ByHand,
         &["kubernetes/website"]),
-    table("skew", date(2026, 7, 24), 0, 37, Digest,
+    table("skew", date(2026, 7, 24), 0, 37, ByHand,
         &["kubernetes/website", "kubernetes/enhancements"]),
-    table("support", date(2026, 9, 18), support::SUPPORT.len(), 36, Program,
+    table("support", date(2026, 9, 18), support::SUPPORT.len(), 36, ByHand,
         &["kubernetes/website", "kubernetes/test-infra"]),
-    table("taints", date(2026, 8, 22), taints::MANAGED.len() + taints::OS_TAINTS.len(), NO_MINOR, Program,
+    table("taints", date(2026, 8, 22), taints::MANAGED.len() + taints::OS_TAINTS.len(), NO_MINOR, Modules,
         &["kubernetes/website", "kubernetes/autoscaler", "kubernetes-sigs/karpenter", "kubernetes-sigs/cluster-api", "openshift/windows-machine-config-operator", "kubernetes/kubernetes", "MicrosoftDocs/azure-stack-docs"]),
-    table("version_compatibility", date(2026, 8, 22), version_compatibility::WITHOUT_PREVIOUS_LTSC.len(), NO_MINOR, Program,
+    table("version_compatibility", date(2026, 8, 22), version_compatibility::WITHOUT_PREVIOUS_LTSC.len(), NO_MINOR, Modules,
         &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),
-    table("windows_updates", date(2026, 11, 19), windows_updates::COUNT, NO_MINOR, Program,
+    table("windows_updates", date(2026, 11, 19), windows_updates::COUNT, NO_MINOR, ByHand,
         &["altrhombus/DataForGeeks", "MaineK00n/msrc-cvrf-watch", "future-architect/vuls", "Azure/AgentBaker", "CVEProject/cvelistV5"]),
-];
-
-/// The rows that `make facts` does not compare: the table, the row, and the reason.
-pub const NOT_COMPARED: &[(&str, &str, &str)] = &[
-    ("known_issues", "containerd-12781", "no version has a fix"),
-    ("known_issues", "containerd-image-volumes", "no version has a fix"),
-    ("known_issues", "hcsshim-1574", "the repository of hcsshim has no release notes"),
-    ("node_pools", "cloud.google.com/gke-nodepool", "the documentation of GKE is in no repository"),
-    ("runtimes", "npipe:////./pipe/dockershim", "dockershim was removed in 1.24, and cannot change"),
 ];

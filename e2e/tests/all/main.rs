@@ -22,6 +22,7 @@ mod containerd;
 mod control_plane;
 mod definitions;
 mod documents;
+mod facts;
 mod images;
 mod installation;
 mod leadership;

@@ -1,0 +1,196 @@
+//! Tables about Kubernetes.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use e2e::modules::Module;
+use winpool_api::facts::{
+    Minor,
+    api_versions::API_VERSIONS,
+    eviction,
+    exit_codes::EXIT_CODES,
+    kube_proxy_fields,
+    kubelet_fields::{self, DefaultValue, FIELDS, FieldType},
+    kubelet_flags::FLAGS,
+    layers::EMPTY_RESOLV_CONF_SINCE,
+    node_restriction::kubelet_accepts,
+    pause,
+    pod_fields::REJECTED,
+    support::{NEWEST, OLDEST},
+    taints::manager,
+};
+
+use super::source::{Source, Table, Upstream, differences, names};
+
+/// The path of the module of kubernetes/kubernetes.
+pub const KUBERNETES: &str = "k8s.io/kubernetes";
+
+/// A file of Kubernetes or of one of its libraries.
+pub fn kubernetes(module: &'static str, path: &str) -> Result<Source> {
+    Source::read(Module::new("kubernetes", module), path)
+}
+
+/// The name in the tag `json` of a field.
+const FIELD: &str = r#"^\s*\w+ +\S+ +`json:"(\w+)"#;
+
+/// Compares the fields of KubeletConfiguration, and their defaults: the first word that a comment has, without quotes and
+/// capitals, because they have no common format.
+pub fn kubelet_fields() -> Result<Vec<String>> {
+    let source = kubernetes("k8s.io/kubelet", "config/v1beta1/types.go")?;
+    let fields = source.part("type KubeletConfiguration struct {", "\n}")?;
+    let documented = format!(r#"(?:^\s*// Default: "?([\w.%-]+).*\n(?:\s*//.*\n)*)?{FIELD}"#);
+    let upstream = fields.rows(&documented, |captures| {
+        let default = captures.get(1).map_or(String::new(), |default| default.as_str().to_lowercase());
+        let has_default = kubelet_fields::field(&captures[2]).is_some_and(|field| field.default_in(NEWEST).is_some());
+        Some((captures[2].to_owned(), if has_default { default } else { String::new() }))
+    })?;
+    // `apiVersion` and `kind` are in another type.
+    let own = FIELDS.iter().filter(|field| !["apiVersion", "kind"].contains(&field.name));
+    let row = |field: &kubelet_fields::Field| {
+        let is_documented = upstream.get(field.name).is_some_and(|(default, _)| !default.is_empty());
+        let default = field.default_in(NEWEST).filter(|_| is_documented).map_or(String::new(), written);
+        (field.name.to_owned(), default)
+    };
+    Ok(differences(&upstream, &own.map(row).collect()))
+}
+
+/// A default as the comments write it.
+fn written(default: DefaultValue) -> String {
+    match default {
+        DefaultValue::Bool(value) => value.to_string(),
+        DefaultValue::Integer(value) => value.to_string(),
+        DefaultValue::Text(value) => value.to_lowercase(),
+        DefaultValue::Unset => "nil".to_owned(),
+    }
+}
+
+/// Compares the flags in the tables of flags and of fields. Upstream has many others.
+pub fn kubelet_flags() -> Result<Vec<String>> {
+    const FILES: [(&str, &str); 3] = [
+        (KUBERNETES, "cmd/kubelet/app/options/options.go"),
+        (KUBERNETES, "cmd/kubelet/app/options/osflags_windows.go"),
+        ("k8s.io/component-base", "logs/api/v1/options.go"),
+    ];
+    let of_fields = FIELDS.iter().filter_map(|field| field.flag);
+    let is_listed = |name: &str| FLAGS.iter().map(|flag| flag.name).chain(of_fields.clone()).any(|own| own == name);
+    let mut upstream = Upstream::new();
+    for (module, path) in FILES {
+        upstream.extend(kubernetes(module, path)?.pairs(r#"^\s*fs\.\w+\([^"]*"([\w-]+)","#)?);
+    }
+    upstream.retain(|name, _| is_listed(name));
+    let own = FLAGS.iter().filter(|flag| flag.known_in(NEWEST)).map(|flag| flag.name).chain(of_fields.clone());
+    Ok(differences(&upstream, &names(own)))
+}
+
+/// Compares whether `resolvConf` can be empty: it is a pointer then.
+pub fn resolv_conf() -> Result<Vec<String>> {
+    let source = kubernetes("k8s.io/kubelet", "config/v1beta1/types.go")?;
+    let upstream = source.rows(r#"^\s*\w+ +(\*?)string +`json:"(resolvConf),"#, |captures| {
+        Some((captures[2].to_owned(), (!captures[1].is_empty()).to_string()))
+    })?;
+    let own = (NEWEST >= EMPTY_RESOLV_CONF_SINCE).to_string();
+    Ok(differences(&upstream, &Table::from([("resolvConf".to_owned(), own)])))
+}
+
+/// Compares the fields of kube-proxy for Windows.
+pub fn kube_proxy_fields() -> Result<Vec<String>> {
+    let source = kubernetes("k8s.io/kube-proxy", "config/v1alpha1/types.go")?;
+    let upstream = source.part("type KubeProxyWinkernelConfiguration struct {", "\n}")?.pairs(FIELD)?;
+    let own = kube_proxy_fields::FIELDS.iter().filter(|(name, _)| *name == "winkernel");
+    let fields = own.flat_map(|(_, kind)| match kind {
+        FieldType::Object(fields) => *fields,
+        _ => &[],
+    });
+    Ok(differences(&upstream, &names(fields.map(|(name, _)| *name))))
+}
+
+/// Compares the default thresholds of eviction.
+pub fn eviction() -> Result<Vec<String>> {
+    let source = kubernetes(KUBERNETES, "pkg/kubelet/eviction/defaults_windows.go")?;
+    let map = source.part("DefaultEvictionHard = map[string]string{", "\n}")?;
+    let own = eviction::defaults(NEWEST).map(|(signal, threshold)| (signal.name().to_owned(), threshold.to_owned()));
+    Ok(differences(&map.pairs(r#"^\s*"([\w.]+)": *"(\w+%?)""#)?, &own.into()))
+}
+
+/// Compares the labels with which a kubelet starts.
+pub fn kubelet_labels() -> Result<Vec<String>> {
+    let source = kubernetes("k8s.io/kubelet", "pkg/apis/well_known_labels.go")?;
+    let api = kubernetes("k8s.io/api", "core/v1/well_known_labels.go")?;
+    let constants: BTreeMap<_, _> = api.constants()?.into_iter().chain(source.constants()?).collect();
+    let list = source.part("kubeletLabels = sets.", "\n)")?;
+    let upstream =
+        list.rows(r"^\t(?:v1\.)?(\w+),", |captures| Some((constants.get(&captures[1])?.clone(), String::new())))?;
+    let own = constants.values().map(String::as_str).filter(|label| label.contains("/") && kubelet_accepts(label));
+    let is_of_list = |label: &&str| !label.starts_with("node.kubernetes.io/") || upstream.contains_key(*label);
+    Ok(differences(&upstream, &names(own.filter(is_of_list))))
+}
+
+/// Compares the taints that count as managed.
+pub fn taints() -> Result<Vec<String>> {
+    let mut found = Upstream::new();
+    for (module, path) in [("k8s.io/api", "core/v1"), ("k8s.io/cloud-provider", "api")] {
+        found.extend(kubernetes(module, &format!("{path}/well_known_taints.go"))?.pairs(r#"^\s*Taint\w+ *= "(.*)"$"#)?);
+    }
+    let own: Vec<_> = found.keys().map(String::as_str).filter(|key| manager(key).is_some()).collect();
+    ensure!(found.len() > 8, "{found:?}");
+    Ok(differences(&found, &names(own)))
+}
+
+/// Compares the fields that the API server rejects in a pod for Windows with the comment of `PodSpec.os`.
+pub fn rejected_fields() -> Result<Vec<String>> {
+    let source = kubernetes("k8s.io/api", "core/v1/types.go")?;
+    let list = source.part("If the OS field is set to windows, following fields must be unset:", "+optional")?;
+    let upstream =
+        list.rows(r"^\s*// - spec\.(\S+)", |captures| Some((captures[1].replace("[*]", "[]"), String::new())))?;
+    Ok(differences(&upstream, &names(REJECTED.iter().map(|field| field.path))))
+}
+
+/// Compares the first minor that serves an API version of each kind, and the first that does not.
+pub fn api_versions() -> Result<Vec<String>> {
+    let (mut upstream, mut table) = (Upstream::new(), Table::new());
+    let minor = |minor: Option<Minor>| minor.map_or("-".to_owned(), |minor| minor.to_string());
+    for (kind, version) in API_VERSIONS.iter().flat_map(|(kind, versions)| versions.iter().map(move |one| (kind, one)))
+    {
+        let (group, number) = version.api_version.split_once('/').unwrap_or(("core", version.api_version));
+        let folder = group.trim_end_matches(".k8s.io");
+        let source = kubernetes("k8s.io/api", &format!("{folder}/{number}/zz_generated.prerelease-lifecycle.go"))?;
+        let name = |event: &str| format!("{kind} of {}, {event}", version.api_version);
+        let functions = format!(r"^func \(in \*{kind}\) APILifecycle(Introduced|Removed)\(\).*\n\treturn 1, (\d+)$");
+        upstream.extend(source.rows(&functions, |captures| {
+            let since = Some(Minor(captures[2].parse().ok()?)).filter(|since| *since > OLDEST);
+            Some((name(&captures[1]), minor(since)))
+        })?);
+        table.insert(name("Introduced"), minor(version.since));
+        table.extend(version.removed.map(|removed| (name("Removed"), minor(Some(removed)))));
+    }
+    Ok(differences(&upstream, &table))
+}
+
+/// Compares the newest default tag of the pause image, and the tags.
+pub fn pause() -> Result<Vec<String>> {
+    let kubeadm = kubernetes(KUBERNETES, "cmd/kubeadm/app/constants/constants.go")?;
+    let default = kubeadm.pairs(r#"^\s*(PauseVersion) = "(.*)"$"#)?;
+    let own = Table::from([("PauseVersion".to_owned(), pause::default_tag(NEWEST).to_owned())]);
+    let tags = kubernetes(KUBERNETES, "build/pause/CHANGELOG.md")?.pairs(r"^# (\S+)$")?;
+    // Those without Windows are not listed. 3.4 is not in the registry: kubernetes/kubernetes issue 100708.
+    let tags = tags.into_iter().filter(|(tag, _)| !["3.0", "3.4"].contains(&tag.as_str())).collect();
+    let own_tags = names(tags_of(&tags));
+    Ok([differences(&default, &own), differences(&tags, &own_tags)].concat())
+}
+
+fn tags_of(tags: &Upstream) -> impl Iterator<Item = &str> {
+    tags.keys().map(String::as_str).filter(|tag| pause::has_tag(pause::UPSTREAM, tag))
+}
+
+/// Compares the values of the exit codes that golang.org/x/sys has.
+pub fn exit_codes() -> Result<Vec<String>> {
+    let source = kubernetes("golang.org/x/sys", "windows/zerrors_windows.go")?;
+    let own: Table = EXIT_CODES
+        .iter()
+        .filter(|row| row.name.starts_with("STATUS_"))
+        .map(|row| (row.name.to_owned(), format!("{:#X}", row.code).replace("0X", "0x")))
+        .collect();
+    let mut upstream = source.pairs(r"^\s*(STATUS_\w+) +NTStatus += (0x\w+)$")?;
+    upstream.retain(|name, _| own.contains_key(name));
+    Ok(differences(&upstream, &own))
+}
