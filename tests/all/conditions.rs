@@ -240,7 +240,7 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
         row(
             "False",
             "EndOfLife",
-            "win-1: support of containerd 1.6.39 ended on 2025-08-23. Upgrade containerd to 2.3.4",
+            "win-1: support of containerd 1.6.39 ended on 2025-08-23. Upgrade containerd to 2.3.7",
         )
         .nodes(of(20348, "v1.34.1", "containerd://1.6.39")),
         row(
@@ -254,7 +254,7 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
             .nodes(of(20348, "v1.28.1", "containerd://1.6.20"))
             .api_server(31),
         // containerd 2 does not support the CRI of this kubelet.
-        row("False", "EndOfLife", "Upgrade containerd to 1.7.34 or later, supported until 2026-09-30").nodes(of(
+        row("False", "EndOfLife", "Upgrade containerd to 1.7.35 or later, supported until 2026-09-30").nodes(of(
             20348,
             "v1.22.1",
             "containerd://1.6.39",

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use e2e::modules::Module;
-use winpool_api::facts::{Compared, TABLES, support::NEWEST};
+use winpool_api::facts::{Compared, Minor, TABLES, support::NEWEST};
 
 /// The tables, and how each is compared.
 const COMPARISONS: &[(&str, fn() -> Result<Vec<String>>)] = &[
@@ -66,7 +66,7 @@ fn the_tables_say_what_the_sources_of_the_pinned_modules_say() {
 #[test]
 fn a_table_of_a_minor_is_compared_with_that_minor() {
     let kubernetes = Module::new("kubernetes", kubernetes::KUBERNETES).download().unwrap();
-    let pinned = gates::minor_of(&kubernetes.version).unwrap();
+    let pinned: Minor = kubernetes.version.parse().unwrap();
     assert_eq!(pinned, NEWEST, "read the sources of Kubernetes {pinned}, and set NEWEST_READ");
     for table in TABLES.iter().filter(|table| table.compared == Compared::Modules) {
         assert!(table.newest.is_none_or(|newest| newest == pinned), "{} was read for {:?}", table.name, table.newest);

@@ -63,7 +63,11 @@ fn etcd_archive(version: &str) -> Vec<u8> {
 fn program(server: &Server, cache: &Path, kubernetes: &str, name: &str) -> Output {
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("program.sh"))
         .arg(name)
-        .envs([("KUBERNETES", kubernetes), ("KUBERNETES_DOWNLOADS", &server.url()), ("RELEASE_DOWNLOADS", &server.url())])
+        .envs([
+            ("KUBERNETES", kubernetes),
+            ("KUBERNETES_DOWNLOADS", &server.url()),
+            ("RELEASE_DOWNLOADS", &server.url()),
+        ])
         .env("XDG_CACHE_HOME", cache)
         .output()
         .unwrap()
@@ -113,6 +117,7 @@ async fn a_program_with_another_digest_and_an_unknown_version_are_refused() {
         assert!(!output.status.success() && errors.contains(message), "{kubernetes} {name}: {errors}");
         assert!(output.stdout.is_empty(), "{kubernetes} {name}");
     }
-    let left: Vec<_> = fs::read_dir(cache.path().join("winpool/programs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let left: Vec<_> =
+        fs::read_dir(cache.path().join("winpool/programs")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(!left.iter().any(|path| path.to_string_lossy().contains("building")), "{left:?}");
 }

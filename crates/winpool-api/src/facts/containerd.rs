@@ -3,11 +3,10 @@
 //!
 //! Sources, all in containerd/containerd: `internal/cri/config/config.go` and `config_windows.go` (`pkg/cri/config`
 //! before 2.0, `vendor/github.com/containerd/cri` in 1.4) and `defaults/defaults_windows.go`, at the last tag of each
-//! line (to 2026-08-22); `cmd/containerd/server/config/config.go` (`services/server/config` before 2.0) for merging;
-//! `RELEASES.md` (2026-07-29) for support and for the Kubernetes matrix, which ends at 1.36: 1.37 is treated as 1.36.
-//! 2.4 was read on the main branch at 301026e58 (2026-08-22), after v2.4.0-beta.0; pull request 14169 released it in
-//! 2026-09, and the end of its support is the date that `RELEASES.md` had before. The table begins with 1.4, which that
-//! file assigns to Kubernetes 1.19, the first with containerd on Windows past alpha.
+//! line (2.0, 2.1 and 2.2 to 2026-08-22; 1.7.35, 2.3.7 and 2.4.2 as Go modules, 2026-10-13); `cmd/containerd/server/config/config.go` (`services/server/config` before 2.0) for merging;
+//! `RELEASES.md` of 2.4.2 for support and for the Kubernetes matrix, which ends at 1.37; the newest releases from the Go
+//! module proxy (2026-11-28). The table begins with 1.4, which that file assigns to Kubernetes 1.19, the first with
+//! containerd on Windows past alpha.
 
 use jiff::civil::{Date, date};
 
@@ -213,12 +212,12 @@ pub const RELEASE_LINES: &[ReleaseLine] = &[
     v1((4, 13), date(2022, 3, 3),   &KEYS_1_4, PROCESS),
     v1((5, 18), date(2023, 2, 28),  &KEYS_1_5, PROCESS),
     v1((6, 39), date(2025, 8, 23),  &KEYS_1_5, PROCESS),
-    v1((7, 34), date(2026, 9, 30),  &KEYS_1_5, BOTH),
-    v2((0, 11), date(2027, 3, 31),  3, &KEYS_2_0),
+    v1((7, 35), date(2026, 9, 30),  &KEYS_1_5, BOTH),
+    v2((0, 14), date(2027, 3, 31),  3, &KEYS_2_0),
     v2((1, 9),  date(2026, 7, 3),   3, &KEYS_2_1),
-    v2((2, 7),  date(2026, 11, 6),  3, &KEYS_2_1),
-    v2((3, 4),  date(2028, 4, 30),  4, &KEYS_2_3),
-    v2((4, 0),  date(2027, 4, 26),  4, &KEYS_2_3),
+    v2((2, 9),  date(2026, 11, 6),  3, &KEYS_2_1),
+    v2((3, 7),  date(2028, 4, 30),  4, &KEYS_2_3),
+    v2((4, 2),  date(2027, 5, 16),  4, &KEYS_2_3),
 ];
 
 /// The release line of a version. Minors after the newest known one of the newest major are treated as that one. `None`
@@ -252,6 +251,7 @@ pub(super) const MINIMUMS: &[(Minor, &[ContainerdVersion])] = {
         (Minor(34), &[v(1, 6, 39), v(1, 7, 28), v(2, 0, 6), v(2, 1, 3)]),
         (Minor(35), &[             v(1, 7, 28),             v(2, 1, 5), v(2, 2, 0)]),
         (Minor(36), &[                                                  v(2, 2, 0), v(2, 3, 0)]),
+        (Minor(37), &[                                                              v(2, 3, 0), v(2, 4, 0)]),
     ]
 };
 
@@ -303,7 +303,7 @@ mod tests {
             ("2.1.9", 3, DeepMerge, false, false, "2026-07-03"),
             ("2.2.0", 3, DeepMerge, true, false, "2026-11-06"),
             ("2.3.99", 4, DeepMerge, true, true, "2028-04-30"),
-            ("2.4.0", 4, DeepMerge, true, false, "2027-04-26"),
+            ("2.4.0", 4, DeepMerge, true, false, "2027-05-16"),
         ];
         assert_eq!(table.len(), RELEASE_LINES.len(), "the table has every line");
         for (version, config_version, drop_in, imports_drop_ins, refuses_newer_drop_ins, end) in table {
@@ -347,8 +347,10 @@ mod tests {
                 &["1.6.39", "1.7.28", "2.0.6", "2.1.3", "2.2.0", "2.3.0", "2.4.0"]),
             (35..=35, &[("1.4.13", "1.7.28"), ("1.5.18", "1.7.28"), ("1.6.39", "1.7.28"), ("1.7.27", "1.7.28"), ("2.0.11", "2.1.5"), ("2.1.4", "2.1.5")],
                 &["1.7.28", "2.1.5", "2.2.0", "2.3.0", "2.4.0"]),
-            (36..=38, &[("1.4.13", "2.2.0"), ("1.5.18", "2.2.0"), ("1.6.39", "2.2.0"), ("1.7.34", "2.2.0"), ("2.0.11", "2.2.0"), ("2.1.9", "2.2.0")],
+            (36..=36, &[("1.4.13", "2.2.0"), ("1.5.18", "2.2.0"), ("1.6.39", "2.2.0"), ("1.7.34", "2.2.0"), ("2.0.11", "2.2.0"), ("2.1.9", "2.2.0")],
                 &["2.2.0", "2.3.0", "2.4.0"]),
+            (37..=38, &[("1.4.13", "2.3.0"), ("1.5.18", "2.3.0"), ("1.6.39", "2.3.0"), ("1.7.35", "2.3.0"), ("2.0.14", "2.3.0"), ("2.1.9", "2.3.0"), ("2.2.9", "2.3.0")],
+                &["2.3.0", "2.4.0"]),
         ];
         let minors = TABLE.iter().flat_map(|(minors, ..)| minors.clone()).collect::<Vec<_>>();
         assert_eq!(minors, (14..=38).collect::<Vec<_>>(), "the table has every minor");

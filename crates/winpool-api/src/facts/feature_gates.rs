@@ -13,12 +13,9 @@
 //! `pkg/kubelet/server/server.go` register. The first minors before 1.17 are from v1.14.0 and from the comments of
 //! v1.17.2.
 //!
-//! For 1.37: `test/compatibility_lifecycle/reference/versioned_feature_list.yaml` and `pkg/features/kube_features.go` of
-//! kubernetes/kubernetes at 2a5a1c06 (2026-07-24, after its code freeze), the libraries above at 2026-07-21 to 2026-07-24, and
-//! the release notes of v1.37.0-rc.0 in kubernetes/sig-release (e8dfc805, 2026-08-13) for what changed after. The tree of
-//! v1.37.0 itself was not available. Where the two disagree the row has the later state: PodLevelResourceManagers is on in the
-//! tree and off in the notes, DRAWorkloadResourceClaims is alpha in the tree and beta in the notes. Of
-//! DRADeviceCompatibilityGroups, InterPodAffinityHostnameFastPath and SchedulerPreQueueingHints only the notes know.
+//! For 1.37: the same files of the Go modules k8s.io/kubernetes v1.37.2 (2026-10-27), and of its libraries. Upstream corrects the
+//! specifications of earlier minors there: a table of the comparison has those in which these rows follow the sources of the minor
+//! itself.
 //!
 //! Patch releases rarely change a gate. Where one did, the row has the later state: SchedulerAsyncAPICalls is off from
 //! 1.34.2 and 1.35.1, MaxUnavailableStatefulSet from 1.35.2 or later, StatefulSetSemanticRevisionComparison came with

@@ -332,6 +332,7 @@ const HCSSHIM: &[([u32; 3], [u32; 3])] = &[
     ([2, 2, 0], [0, 14, 0]),
     ([2, 2, 3], [0, 14, 1]),
     ([2, 3, 0], [0, 15, 0]),
+    ([2, 4, 0], [0, 15, 0]),
 ];
 
 /// The hcsshim of a release of containerd, if its line is known.
@@ -588,6 +589,7 @@ mod tests {
             ("1.6.13", Some([0, 9, 6])),
             ("1.6.39", Some([0, 9, 12])),
             ("2.2.7", Some([0, 14, 1])),
+            ("2.4.2", Some([0, 15, 0])),
             ("2.9.0", None),
         ];
         for (containerd, expected) in table {

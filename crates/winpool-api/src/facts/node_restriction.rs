@@ -23,7 +23,7 @@ pub fn is_within(domain: &str, of: &str) -> bool {
 /// [`KUBELET_DOMAINS`]. It does not start with others. Source: `ValidateKubeletFlags` in
 /// `cmd/kubelet/app/options/options.go`, and `IsKubeletLabel` in kubernetes/kubelet v0.37.0-beta.0,
 /// `pkg/apis/well_known_labels.go`.
-pub(super) const KUBELET_LABELS: [&str; 11] = [
+pub const KUBELET_LABELS: [&str; 11] = [
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",

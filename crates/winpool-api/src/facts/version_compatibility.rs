@@ -9,9 +9,8 @@
 //! Hosts after the newest LTSC, such as 26200: that Windows runs the images of the previous LTSC from
 //! containerd/platforms pull request 34 (2026-04-27, in v1.0.0-rc.5), and which containerd selects them from `vendor/`
 //! of containerd/containerd at every release since 2.1.0: 1.6, 1.7, 2.0 and 2.1.0 to 2.1.5 accept everything from 20348
-//! on, 2.1.6 to 2.1.9, 2.2.0 to 2.2.7 and 2.3.0 to 2.3.4 nothing before 26100, and 2.4 has the new rule (pull request
-//! 14001, 2026-08-20). A backport to 2.3 was requested on 2026-08-26; later releases of these lines were not read and
-//! are not restricted.
+//! on, 2.1.6 to 2.1.9, 2.2.0 to 2.2.9 and 2.3.0 to 2.3.4 nothing before 26100, and 2.3.5 (2026-09-04) and 2.4 have the
+//! new rule (pull request 14001, 2026-08-20). Later releases of these lines were not read and are not restricted.
 //!
 //! Hyper-V isolation with containerd: the CRI pulls for the platform of the host with any handler, and the utility VM
 //! boots the build of the pause image: containerd/containerd issue 8348 (2023-04), kubernetes-sigs/windows-testing pull
@@ -58,11 +57,11 @@ const STABLE_ABI_RULE_SINCE: [ContainerdVersion; 2] =
 /// after the newest LTSC.
 pub(super) const WITHOUT_PREVIOUS_LTSC: [(ContainerdVersion, ContainerdVersion); 3] = [
     (ContainerdVersion::new(2, 1, 6), ContainerdVersion::new(2, 1, 9)),
-    (ContainerdVersion::new(2, 2, 0), ContainerdVersion::new(2, 2, 7)),
+    (ContainerdVersion::new(2, 2, 0), ContainerdVersion::new(2, 2, 9)),
     (ContainerdVersion::new(2, 3, 0), ContainerdVersion::new(2, 3, 4)),
 ];
 /// The first later release that does.
-const WITH_PREVIOUS_LTSC: ContainerdVersion = ContainerdVersion::new(2, 4, 0);
+const WITH_PREVIOUS_LTSC: ContainerdVersion = ContainerdVersion::new(2, 3, 5);
 
 /// Whether a host can run an image, by their versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -347,10 +346,10 @@ mod tests {
             (v(1, 7, 34), VersionCompatibility::Compatible),
             (v(2, 0, 11), VersionCompatibility::Compatible),
             (v(2, 1, 5), VersionCompatibility::Compatible),
-            (v(2, 1, 6), VersionCompatibility::RuntimeTooOld { needs: v(2, 4, 0) }),
-            (v(2, 1, 9), VersionCompatibility::RuntimeTooOld { needs: v(2, 4, 0) }),
-            (v(2, 2, 7), VersionCompatibility::RuntimeTooOld { needs: v(2, 4, 0) }),
-            (v(2, 3, 4), VersionCompatibility::RuntimeTooOld { needs: v(2, 4, 0) }),
+            (v(2, 1, 6), VersionCompatibility::RuntimeTooOld { needs: v(2, 3, 5) }),
+            (v(2, 1, 9), VersionCompatibility::RuntimeTooOld { needs: v(2, 3, 5) }),
+            (v(2, 2, 9), VersionCompatibility::RuntimeTooOld { needs: v(2, 3, 5) }),
+            (v(2, 3, 4), VersionCompatibility::RuntimeTooOld { needs: v(2, 3, 5) }),
             (v(2, 3, 5), VersionCompatibility::Compatible),
             (v(2, 4, 0), VersionCompatibility::Compatible),
         ];

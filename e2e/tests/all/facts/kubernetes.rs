@@ -13,7 +13,7 @@ use winpool_api::facts::{
     kubelet_fields::{self, DefaultValue, FIELDS, FieldType},
     kubelet_flags::FLAGS,
     layers::EMPTY_RESOLV_CONF_SINCE,
-    node_restriction::kubelet_accepts,
+    node_restriction::KUBELET_LABELS,
     pause,
     pod_fields::REJECTED,
     support::{NEWEST, OLDEST},
@@ -38,7 +38,7 @@ const FIELD: &str = r#"^\s*\w+ +\S+ +`json:"(\w+)"#;
 pub fn kubelet_fields() -> Result<Vec<String>> {
     let source = kubernetes("k8s.io/kubelet", "config/v1beta1/types.go")?;
     let fields = source.part("type KubeletConfiguration struct {", "\n}")?;
-    let documented = format!(r#"(?:^\s*// Default: "?([\w.%-]+).*\n(?:\s*//.*\n)*)?{FIELD}"#);
+    let documented = format!(r#"(?:^\s*// Default: "?([^\s"]+).*\n(?:\s*//.*\n)*)?{FIELD}"#);
     let upstream = fields.rows(&documented, |captures| {
         let default = captures.get(1).map_or(String::new(), |default| default.as_str().to_lowercase());
         let has_default = kubelet_fields::field(&captures[2]).is_some_and(|field| field.default_in(NEWEST).is_some());
@@ -120,9 +120,7 @@ pub fn kubelet_labels() -> Result<Vec<String>> {
     let list = source.part("kubeletLabels = sets.", "\n)")?;
     let upstream =
         list.rows(r"^\t(?:v1\.)?(\w+),", |captures| Some((constants.get(&captures[1])?.clone(), String::new())))?;
-    let own = constants.values().map(String::as_str).filter(|label| label.contains("/") && kubelet_accepts(label));
-    let is_of_list = |label: &&str| !label.starts_with("node.kubernetes.io/") || upstream.contains_key(*label);
-    Ok(differences(&upstream, &names(own.filter(is_of_list))))
+    Ok(differences(&upstream, &names(KUBELET_LABELS)))
 }
 
 /// Compares the taints that count as managed.

@@ -117,7 +117,7 @@ const SECTIONS: &[Section] = &[
     ("layers", CONTAINERD, SERVER, "func LoadConfigWithPlugins(", "\n}\n", 0x069e_9f99_dd07_481f),
     ("layers", CONTAINERD, SERVER, "func mergeConfig(", "\n}\n", 0xa06d_020c_472e_9016),
     ("layers", CONTAINERD_2_3, "internal/cri/config/config.go", "`bin_dir` is deprecated", "\n\t}\n", 0xca4c_e34e_f851_3b54),
-    ("layers", k8s(KUBERNETES), "cmd/kubelet/app/server.go", "func mergeKubeletConfigurations(", "baseKubeletConfigJSON = mergedConfigJSON", 0x48be_1bfa_aa37_54ee),
+    ("layers", k8s(KUBERNETES), "cmd/kubelet/app/server.go", "func mergeKubeletConfigurations(", "baseKubeletConfigJSON = mergedConfigJSON", 0x4e77_bd7c_cd6e_ad50),
     ("version_compatibility", PLATFORMS, "platform_windows_compat.go", "func checkWindowsHostAndContainerCompat(", "\n}\n", 0x6611_1190_01b5_8769),
     ("version_compatibility", HCSSHIM, "osversion/platform_compat_windows.go", "var compatLTSCReleases", "\n}\n", 0xe6f3_75ec_4275_a54f),
 ];

@@ -2,7 +2,7 @@
 //! one.
 //!
 //! Sources: `defaultKubernetesFeatureGateDependencies` in `pkg/features/kube_features.go` of kubernetes/kubernetes at
-//! v1.35.4, v1.36.2 and 2a5a1c06 (2026-07-24, after the code freeze of 1.37); the effect of a violation from `featuregate/feature_gate.go` of kubernetes/component-base,
+//! v1.35.4, v1.36.2 and v1.37.2; the effect of a violation from `featuregate/feature_gate.go` of kubernetes/component-base,
 //! which has no check at v0.34.10 and `unsafeSetFromMap` at v0.35.0, v0.35.7 and v0.36.3.
 
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ pub const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("DRAConsumableCapacity", &["DynamicResourceAllocation"]),
     ("DRADerivedAttributes", &["DynamicResourceAllocation"]),
     ("DRADeviceBindingConditions", &["DRAResourceClaimDeviceStatus", "DynamicResourceAllocation"]),
+    ("DRADeviceCompatibilityGroups", &["DRAPartitionableDevices", "DynamicResourceAllocation"]),
     ("DRADeviceTaintRules", &["DRADeviceTaints"]),
     ("DRADeviceTaints", &["DynamicResourceAllocation"]),
     ("DRAExtendedResource", &["DynamicResourceAllocation"]),
@@ -173,7 +174,12 @@ mod tests {
             (&[("GracefulNodeShutdown", false)], 37, BOTH),
             (&[("GracefulNodeShutdown", false)], 38, BOTH),
             (&[("PLEGOnDemandRelist", false), ("EventedPLEG", true)], 36, &[]),
-            (&[("DRAConsumableCapacity", false)], 37, &[("DRAFractionalCapacityRange", "DRAConsumableCapacity")]),
+            (&[("DRAConsumableCapacity", false)], 37, &[]),
+            (
+                &[("DRAConsumableCapacity", false), ("DRAFractionalCapacityRange", true)],
+                37,
+                &[("DRAFractionalCapacityRange", "DRAConsumableCapacity")],
+            ),
             (
                 &[("GracefulNodeShutdown", false), ("WindowsGracefulNodeShutdown", false)],
                 36,

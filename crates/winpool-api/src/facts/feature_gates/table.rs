@@ -177,7 +177,8 @@ pub const GATES: &[FeatureGate] = &[
     gate("DRADeviceTaintRules", 35, NOW, &[alpha(35), beta_off(36), on(37)]),
     gate("DRADeviceTaints", 33, NOW, &[alpha(33), beta(36), on(37)]),
     gate("DRAExtendedResource", 34, NOW, &[alpha(34), beta(36), locked(37)]),
-    gate("DRAFractionalCapacityRange", 37, NOW, &[beta(37)]),
+    // Enabled only with a compatibility version of 1.37, which is 1.36 in a kubelet of 1.37.
+    gate("DRAFractionalCapacityRange", 37, NOW, &[beta_off(37)]),
     gate("DRAListTypeAttributes", 36, NOW, &[alpha(36)]),
     gate("DRANodeAllocatableResources", 36, NOW, &[alpha(36)]),
     gate("DRAOptionalNodeOperations", 37, NOW, &[alpha(37)]),
