@@ -32,7 +32,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, info_span};
 use winpool_api::facts::Minor;
-use winpool_core::{kind::Kind, ownership::Ownership, workload::Workloads};
+use winpool_core::{allowances::Allowances, kind::Kind, ownership::Ownership, workload::Workloads};
 
 use self::{
     changes::PendingChanges,
@@ -71,6 +71,8 @@ pub struct OperatorSettings {
     pub registry: Option<Registry>,
     /// Whether the pull secrets of pods are used for registries.
     pub pull_secrets: bool,
+    /// What pools and profiles may do only if the operator allows it.
+    pub allowances: Arc<Allowances>,
     /// Whether other processes of the operator may run: only the one with the Lease writes.
     pub leader_election: bool,
 }
@@ -110,7 +112,12 @@ pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Res
     let caches = Arc::new(Caches::new(settings.namespace.clone(), version, ownership));
     let (mapper, queues) = queues(caches.clone());
     let supervisor = Supervisor { metrics: settings.metrics.clone(), readiness: settings.readiness.clone() };
-    let watches = Watches { client: client.clone(), supervisor: supervisor.clone(), mapper: mapper.clone() };
+    let watches = Watches {
+        client: client.clone(),
+        supervisor: supervisor.clone(),
+        mapper: mapper.clone(),
+        allowances: settings.allowances.clone(),
+    };
 
     // Its tasks end when it is dropped.
     let mut background = JoinSet::new();

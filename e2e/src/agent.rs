@@ -30,6 +30,7 @@ use winpool_agent::{
     worker::CHECK_INTERVAL,
 };
 use winpool_api::ServiceStart;
+use winpool_core::allowances::Allowances;
 
 use crate::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE},
@@ -174,7 +175,14 @@ impl Machine {
     /// Starts the agent of this node as the user of this client.
     pub fn agent(&self, client: Client) -> Agent {
         let (node, namespace) = (self.name.clone(), OPERATOR_NAMESPACE.to_owned());
-        let options = AgentOptions { node, namespace, limits: LIMITS, check_interval: CHECK_INTERVAL, kubelet: None };
+        let options = AgentOptions {
+            node,
+            namespace,
+            limits: LIMITS,
+            allowances: Allowances::default(),
+            check_interval: CHECK_INTERVAL,
+            kubelet: None,
+        };
         let (stop, stopped) = oneshot::channel();
         let stopped = async { drop(stopped.await) };
         let task = tokio::spawn(run::run(client, self.clone(), options, stopped));

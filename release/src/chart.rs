@@ -34,13 +34,17 @@ pub fn generated(root: &Path, repository: &str) -> Result<BTreeMap<PathBuf, Stri
     Ok(files)
 }
 
-/// The package of the chart, with the names of the images as in [`generated`].
+/// The package of the chart, with the names of the images as in [`generated`], and the image of the agent by its digest: agents run as
+/// SYSTEM, and a tag can be moved to another image.
 ///
 /// # Errors
 /// As [`generated`].
-pub fn package(root: &Path, repository: &str, time: u64) -> Result<Vec<u8>> {
+pub fn package(root: &Path, repository: &str, agent_digest: &str, time: u64) -> Result<Vec<u8>> {
     let chart = root.join(CHART);
     let mut files = generated(root, repository)?;
+    if let Some(values) = files.get_mut(Path::new("values.yaml")) {
+        *values = replaced(values, &[("    digest: ", agent_digest.to_owned())])?;
+    }
     for file in below(&chart)? {
         let path = file.strip_prefix(&chart)?;
         if !path.starts_with(COPIES) && !files.contains_key(path) {
@@ -80,14 +84,17 @@ fn read(file: &Path) -> Result<String> {
 }
 
 fn with_repository(values: &str, repository: &str) -> Result<String> {
-    // The indentation tells the operator's image from that of the agent.
-    let names = [("  repository: ", repository.to_owned()), ("    repository: ", format!("{repository}-agent"))];
-    for (key, _) in &names {
+    replaced(values, &[("  repository: ", repository.to_owned()), ("    repository: ", format!("{repository}-agent"))])
+}
+
+/// Replaces values of the images. The indentation of their keys tells the operator's image from that of the agent.
+fn replaced(values: &str, new: &[(&str, String)]) -> Result<String> {
+    for (key, _) in new {
         let count = values.lines().filter(|line| line.starts_with(key)).count();
         ensure!(count == 1, "values.yaml has not one line `{key}`");
     }
-    let line = |line: &str| match names.iter().find(|(key, _)| line.starts_with(key)) {
-        Some((key, name)) => format!("{key}{name}\n"),
+    let line = |line: &str| match new.iter().find(|(key, _)| line.starts_with(key)) {
+        Some((key, value)) => format!("{key}{value}\n"),
         None => format!("{line}\n"),
     };
     Ok(values.lines().map(line).collect())

@@ -124,11 +124,12 @@ fn write_all(root: &Path, all: &AllArgs) -> Result<()> {
         programs: &[(Arch::Amd64, &amd64), (Arch::ARM64, &arm64)],
     };
     let agent_image = AgentImage { version: VERSION, time: all.time, program: &agent };
+    let agent_archive = agent_image.archive()?;
     let mut files = vec![
         ("install.yaml".to_owned(), install_yaml(root, Some(&all.repository))?.into_bytes()),
-        (format!("winpool-{VERSION}.tgz"), chart::package(root, &all.repository, all.time)?),
+        (format!("winpool-{VERSION}.tgz"), chart::package(root, &all.repository, &agent_archive.digest, all.time)?),
         (format!("winpool-{VERSION}-image.tar"), image.archive()?.bytes),
-        (agent_image.file_name(), agent_image.archive()?.bytes),
+        (agent_image.file_name(), agent_archive.bytes),
         (format!("winpool-{VERSION}.cdx.json"), read(&all.sbom)?),
         (format!("winpool-agent-{VERSION}.cdx.json"), read(&all.agent_sbom)?),
         (format!("winpool-{VERSION}-linux-amd64"), amd64),

@@ -8,6 +8,7 @@ use kube::core::DynamicObject;
 use winpool_api::facts::runtime_errors;
 use winpool_core::{
     Named,
+    allowances::Allowances,
     image::RuntimeReport,
     kind::Kind,
     node::WindowsNode,
@@ -29,6 +30,11 @@ pub trait View: Named + PartialEq + Send + Sync + Sized + 'static {
     /// Values that many objects have in common; each is stored once.
     type Shared: Default + Send;
     fn read(object: Self::Object, shared: &mut Self::Shared) -> Self;
+    /// The object with what the configuration of the operator does not allow refused.
+    #[must_use]
+    fn within(self, _: &Allowances) -> Self {
+        self
+    }
     /// The resource version, if the view has it.
     fn resource_version(&self) -> Option<&str> {
         None
@@ -90,9 +96,9 @@ impl View for SandboxEvent {
     }
 }
 
-/// Views without shared values: the watched object, the kind, how it is read, and its resource version.
+/// Views without shared values: the watched object, the kind, how it is read, its resource version, and what must be allowed in it.
 macro_rules! views {
-    ($($view:ty: $object:ty, $kind:expr, $read:expr, $version:expr;)*) => {
+    ($($view:ty: $object:ty, $kind:expr, $read:expr, $version:expr $(, $within:expr)?;)*) => {
         $(impl View for $view {
             type Object = $object;
             const KIND: Kind = $kind;
@@ -101,6 +107,9 @@ macro_rules! views {
             fn read(object: $object, (): &mut ()) -> Self {
                 ($read)(object)
             }
+            $(fn within(self, allowances: &Allowances) -> Self {
+                ($within)(self, allowances)
+            })?
             fn resource_version(&self) -> Option<&str> {
                 let version: for<'a> fn(&'a Self) -> Option<&'a str> = $version;
                 version(self)
@@ -112,8 +121,8 @@ macro_rules! views {
 // Reading a dynamic object never fails, also if it was stored under another schema or has another structure.
 views! {
     WindowsNode: Node, Kind::NODE, Self::from, |node| Some(&node.resource_version);
-    Pool: DynamicObject, Kind::POOL, Self::from_object, |pool| Some(&pool.resource_version);
-    ProfileView: DynamicObject, Kind::PROFILE, Self::from_object, |profile| Some(&profile.resource_version);
+    Pool: DynamicObject, Kind::POOL, Self::from_object, |pool| Some(&pool.resource_version), Self::within;
+    ProfileView: DynamicObject, Kind::PROFILE, Self::from_object, |profile| Some(&profile.resource_version), Self::within;
     RuntimeClassView: RuntimeClass, Kind::RUNTIME_CLASS, Self::from, |class| Some(&class.resource_version);
     ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |map| Some(&map.resource_version);
     NodeConfigView: DynamicObject, Kind::NODE_CONFIG, Self::from_object, |config| Some(&config.resource_version);

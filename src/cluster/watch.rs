@@ -10,6 +10,7 @@ use kube_runtime::{
 use tokio::time::Instant;
 use tracing::{debug, info, info_span, warn};
 use winpool_core::{
+    allowances::Allowances,
     kind::{Kind, NeededBy},
     operation::ErrorCause,
     text::with_sources,
@@ -51,6 +52,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(600);
 pub async fn run_watch<V: View>(
     events: impl Stream<Item = watcher::Result<Event<V::Object>>> + Send,
     store: Store<V>,
+    allowances: &Allowances,
     metrics: Metrics,
     readiness: KindReadiness,
     handle: impl Fn(&ObjectChange<V>) + Send,
@@ -74,11 +76,13 @@ pub async fn run_watch<V: View>(
                 continue;
             }
             Ok(Event::InitApply(object)) => {
-                list.push(V::read(object, &mut shared));
+                list.push(V::read(object, &mut shared).within(allowances));
                 continue;
             }
             Ok(Event::InitDone) => store.replace(std::mem::take(&mut list)),
-            Ok(Event::Apply(object)) => store.put(V::read(object, &mut shared)).into_iter().collect(),
+            Ok(Event::Apply(object)) => {
+                store.put(V::read(object, &mut shared).within(allowances)).into_iter().collect()
+            }
             Ok(Event::Delete(object)) => store.remove(V::read(object, &mut shared).name()).into_iter().collect(),
         };
         if failure.take().is_some() {
@@ -198,7 +202,8 @@ mod tests {
             assert_eq!(stored, change.after, "the store has the change before it is handled");
         };
         let kind = readiness.required("Node");
-        run_watch(stream::iter(events), store.clone(), metrics.clone(), kind, handle).await;
+        let allowances = Allowances::default();
+        run_watch(stream::iter(events), store.clone(), &allowances, metrics.clone(), kind, handle).await;
         let changes = changes.lock().unwrap().clone();
         (changes, store, metrics, readiness)
     }
@@ -275,7 +280,8 @@ mod tests {
             let (store, metrics, readiness) =
                 (Store::<WindowsNode>::default(), Metrics::default(), Readiness::default());
             let events = stream::iter([Ok(Event::Init), Err(refused(code))]);
-            run_watch(events, store, metrics, readiness.optional("Node"), |_| {}).await;
+            let readiness_of_nodes = readiness.optional("Node");
+            run_watch(events, store, &Allowances::default(), metrics, readiness_of_nodes, |_| {}).await;
             assert_eq!(readiness.is_ready(), ready, "{code}");
         }
     }

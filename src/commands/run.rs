@@ -1,6 +1,6 @@
 //! `winpool run`: the operator.
 
-use std::{future::Future, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use kube::Client;
@@ -12,7 +12,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use winpool_api::names::DEFAULT_NAMESPACE;
-use winpool_core::{tables, text::with_sources};
+use winpool_core::{
+    allowances::{Allowances, AllowedHost, LabelPrefix},
+    tables,
+    text::with_sources,
+};
 
 use super::{CommandError, connect, input, registry, signals::Signals};
 use crate::{
@@ -58,6 +62,8 @@ pub(super) struct Args {
     /// Use the pull secrets of pods for private registries. Requires permission to read them: apply config/pull-secrets
     #[arg(long, env = "WINPOOL_PULL_SECRETS")]
     pull_secrets: bool,
+    #[command(flatten)]
+    allowed: AllowedArgs,
     /// Write only as the holder of Lease winpool in the namespace of the operator, so that several replicas can run. Without
     /// it, only one process may run
     #[arg(long, env = "WINPOOL_LEADER_ELECTION", value_enum, value_name = "ON|OFF", default_value_t)]
@@ -67,6 +73,30 @@ pub(super) struct Args {
     log_format: LogFormat,
     #[command(flatten)]
     cluster: connect::Args,
+}
+
+/// What pools and profiles may do only if the operator allows it, as typed.
+#[derive(Debug, clap::Args)]
+struct AllowedArgs {
+    /// A host to which profiles may send image pulls, names of pods and proxied connections: HOST, HOST:PORT, *.DOMAIN or *, with http://
+    /// before it if its certificate need not be verified; may be repeated
+    #[arg(long = "allow-hosts", env = "WINPOOL_ALLOW_HOSTS", value_name = "HOST", value_delimiter = ',')]
+    hosts: Vec<AllowedHost>,
+    /// The beginning of labels that pools may set although Kubernetes reserves them, such as node-role.kubernetes.io/windows; may be
+    /// repeated
+    #[arg(
+        long = "allow-label-prefixes",
+        env = "WINPOOL_ALLOW_LABEL_PREFIXES",
+        value_name = "PREFIX",
+        value_delimiter = ','
+    )]
+    label_prefixes: Vec<LabelPrefix>,
+}
+
+impl From<AllowedArgs> for Allowances {
+    fn from(AllowedArgs { hosts, label_prefixes }: AllowedArgs) -> Self {
+        Self { hosts, label_prefixes }
+    }
 }
 
 /// The options of the HTTPS server as typed.
@@ -199,6 +229,7 @@ async fn operate(
             workloads,
             registry,
             pull_secrets: args.pull_secrets,
+            allowances: Arc::new(args.allowed.into()),
             leader_election: args.leader_election == Switch::On,
         },
         stop.clone(),

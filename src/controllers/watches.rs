@@ -1,6 +1,6 @@
 //! The watches, one for each kind.
 
-use std::{fmt::Debug, hash::Hash};
+use std::{fmt::Debug, hash::Hash, sync::Arc};
 
 use kube::{Api, Client, Resource};
 use kube_runtime::{WatchStreamExt, watcher};
@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use winpool_api::facts::cluster_api::ApiVersion;
 use winpool_core::{
+    allowances::Allowances,
     kind::{Kind, NeededBy},
     workload::{MemoryDefaults, Pod, Service},
 };
@@ -29,6 +30,8 @@ pub struct Watches {
     /// Restarts a watch after a panic.
     pub supervisor: Supervisor,
     pub mapper: EventMapper,
+    /// What pools and profiles may do only if the operator allows it.
+    pub allowances: Arc<Allowances>,
 }
 
 /// The stores of the kinds that only the workload controller needs.
@@ -153,7 +156,8 @@ impl Starter<'_> {
     where
         V::Object: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let Watches { client, supervisor, mapper } = self.watches;
+        let Watches { client, supervisor, mapper, allowances } = self.watches;
+        let allowances = allowances.clone();
         let (metrics, mapper, store) = (supervisor.metrics.clone(), mapper.clone(), store.clone());
         let api = api(with_stall_detection(client.clone(), V::KIND.name, metrics.clone()));
         let readiness = self.watches.readiness(V::KIND);
@@ -162,7 +166,9 @@ impl Starter<'_> {
             let events = watcher(api.clone(), config.clone()).backoff(WatchBackoff::default());
             let mapper = mapper.clone();
             let handle = move |change: &ObjectChange<V>| handle(&mapper, change);
-            run_watch(events, store.clone(), metrics.clone(), readiness.clone(), handle)
+            let (store, metrics, readiness) = (store.clone(), metrics.clone(), readiness.clone());
+            let allowances = allowances.clone();
+            async move { run_watch(events, store, &allowances, metrics, readiness, handle).await }
         };
         self.tasks.spawn(supervisor.clone().run(V::KIND.name, start));
         self

@@ -29,6 +29,7 @@ const LAYERS: &[&[&str]] = &[
     &["api"],
     &["core::foreign_text", "core::kind", "core::objects", "core::placeholder", "core::problem", "core::text"],
     &["core::decode", "core::json_path", "core::kubernetes", "core::tables"],
+    &["core::allowances"],
     &["core::profile", "core::record", "core::release_labels", "core::revert"],
     &["core::node"],
     &["core::ownership"],

@@ -25,7 +25,7 @@ use kube_runtime::{
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time::timeout};
 use winpool_api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStatus, names::NODE_LEASES};
-use winpool_core::text::with_sources;
+use winpool_core::{allowances::Allowances, text::with_sources};
 
 use super::{
     cycle::{Cluster, Limits, NextStep, PodPhase, PodsError},
@@ -51,6 +51,8 @@ pub struct AgentOptions {
     pub namespace: String,
     /// The time limits of a change.
     pub limits: Limits,
+    /// What a configuration may do only if the agent allows it.
+    pub allowances: Allowances,
     /// How often the node is compared with the applied configuration.
     pub check_interval: Duration,
     /// The client for the kubelet of the node; `None` if its configuration is not read.
@@ -115,7 +117,8 @@ fn work(
     source: &ApiServer,
     mut configs: watch::Receiver<Option<WindowsNodeConfig>>,
 ) -> io::Result<()> {
-    let mut worker = Worker::resume(host, source, source.options.limits, source.options.check_interval)?;
+    let AgentOptions { limits, check_interval, allowances, .. } = &source.options;
+    let mut worker = Worker::resume(host, source, *limits, *check_interval)?.allowing(allowances.clone());
     // The last spec is kept while the API server does not answer: a change in progress must come to an end.
     let (mut spec, mut next) = (None, NextStep::Idle);
     let mut is_current = false;
@@ -335,6 +338,7 @@ mod tests {
             node: "win-1".to_owned(),
             namespace: "winpool-system".to_owned(),
             limits: Limits::default(),
+            allowances: Allowances::default(),
             check_interval: CHECK_INTERVAL,
             kubelet,
         }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, mem, time::Duration};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use winpool_api::{NodeDiagnosis, NodeFacts, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
-use winpool_core::{kubernetes::duration, pool};
+use winpool_core::{allowances::Allowances, kubernetes::duration, pool};
 
 use super::{
     change_plan::{ChangePlan, Refusal, RefusalReason},
@@ -15,6 +15,7 @@ use super::{
     host::Host,
     journal::{ConfigId, Journal},
     layout::{Layout, LayoutKind, managed},
+    merge::{allowed, diversions},
     plan, preflight,
     refuse::refuse,
     report::{self, ObservedNode},
@@ -53,6 +54,7 @@ pub struct Worker<'a> {
     source: &'a dyn Source,
     cycle: Cycle<'a>,
     check_interval: Duration,
+    allowances: Allowances,
     system_uuid: String,
     observed: ObservedNode,
     /// The configuration that [`ObservedNode::refusal`] is about, and when it was refused.
@@ -86,6 +88,7 @@ impl<'a> Worker<'a> {
             source,
             cycle,
             check_interval,
+            allowances: Allowances::default(),
             system_uuid: report::system_uuid(host),
             observed: ObservedNode::default(),
             refused: None,
@@ -95,6 +98,12 @@ impl<'a> Worker<'a> {
             diagnosis: None,
             reported: None,
         })
+    }
+
+    /// The agent with what its own configuration allows.
+    #[must_use]
+    pub fn allowing(self, allowances: Allowances) -> Self {
+        Self { allowances, ..self }
     }
 
     /// The state of the agent.
@@ -276,6 +285,7 @@ impl<'a> Worker<'a> {
                 "Delete the ConfigMap, and the operator creates it again",
             ));
         }
+        diversions::check(&allowed::check(data)?, &self.allowances)?;
         let (layout, plan) = plan::plan(self.host, data)?;
         preflight::preflight(self.host, &layout, &plan)?;
         Ok((layout, plan))
@@ -440,6 +450,23 @@ mod tests {
         }
         assert_eq!(*source.reported.borrow(), [checked, refused("DigestDiffers"), refused("UnknownLayout")]);
         assert_eq!(worker.journal(), &Journal::default());
+    }
+
+    #[test]
+    fn a_configuration_with_a_mirror_is_refused_unless_the_agent_itself_allows_the_host() {
+        let mirror = "[host.'https://mirror.example']\n".to_owned();
+        let data = BTreeMap::from([("hosts.mcr.microsoft.com.toml".to_owned(), mirror)]);
+        let spec = WindowsNodeConfigSpec { digest: pool::digest(&data), ..spec() };
+        for (entry, reason) in [("other.example", "NotAllowed"), ("mirror.example", "UnknownLayout")] {
+            // The simulated host has no kubelet that the agent can configure.
+            let (host, source) =
+                (FakeHost::new("", []), FakeSource { data: data.clone().into(), ..FakeSource::default() });
+            let hosts = vec![entry.parse().unwrap()];
+            let worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+            worker.allowing(Allowances { hosts, ..Allowances::default() }).reconcile(Some(&spec));
+            let reported = source.reported.borrow().last().cloned();
+            assert_eq!(reported, Some((NodeConfigPhase::Refused, reason.to_owned())), "{entry}");
+        }
     }
 
     #[test]

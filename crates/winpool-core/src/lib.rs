@@ -1,6 +1,7 @@
 //! The rules, as pure functions of values: no async code, clock, logging, or client.
 
 pub mod adopt;
+pub mod allowances;
 mod decode;
 pub mod doctor;
 pub mod election;

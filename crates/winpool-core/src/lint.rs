@@ -1,6 +1,7 @@
 //! Checks manifests of workloads and Services for Windows nodes. Each finding has a stable code, the field, the reason
 //! and the remedy.
 
+mod allowance;
 mod class;
 mod code;
 mod command;
@@ -42,6 +43,7 @@ use crate::{
 };
 
 pub use crate::join;
+pub use allowance::{pool, profile};
 pub use code::{Code, Severity, UnknownCode};
 use context::PodPlacement;
 pub use context::{LintContext, LookupFn};

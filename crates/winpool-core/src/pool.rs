@@ -40,7 +40,9 @@ use winpool_api::{
 };
 
 use self::{machines::MachineRules, rollout::RolloutRules};
-use super::{Problem, ResourceVersion, kubernetes::quantity::Quantity, named, node::WindowsNode};
+use super::{
+    Problem, ResourceVersion, allowances::Allowances, kubernetes::quantity::Quantity, named, node::WindowsNode,
+};
 
 /// A `WindowsNodePool`, parsed once when it is received.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,6 +141,17 @@ impl Pool {
             consents: Consents::read(&annotations),
             diagnosis_request: annotations.get(annotation::DIAGNOSE).and_then(|request| request.parse().ok()),
         }
+    }
+
+    /// The pool without the labels that are not allowed.
+    #[must_use]
+    pub fn within(self, allowances: &Allowances) -> Self {
+        let checked = self.spec.map(|mut spec| {
+            spec.refused.extend(spec.labels.keys().filter_map(|key| allowances.problem_of_label(key)));
+            spec.labels.retain(|key, _| allowances.problem_of_label(key).is_none());
+            spec
+        });
+        Self { spec: checked, ..self }
     }
 
     /// A deleted pool whose name is still in records.

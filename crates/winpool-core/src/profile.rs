@@ -2,6 +2,7 @@
 
 mod check;
 mod containerd;
+mod diversions;
 mod eviction;
 mod extra;
 mod gates;
@@ -25,10 +26,13 @@ use super::{
 
 pub use check::check;
 pub use containerd::selects_cimfs;
+pub use diversions::{DIVERTING_FIELDS, DivertingField, diversions, kubelet_diversions};
 pub use extra::{is_resolv_conf, type_problem};
 pub use gates::{GatedProgram, gate_problems};
 pub use paths::is_windows_path;
-pub use settings::{SettingWriter, UnwrittenSetting, local_paths, node_directories, unwritten};
+pub use settings::{
+    SettingWriter, UnwrittenSetting, destinations, image_destination, local_paths, node_directories, unwritten,
+};
 
 /// The parsed spec of a `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]

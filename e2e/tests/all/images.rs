@@ -45,7 +45,8 @@ async fn start() -> Result<Registries> {
     let registry = Registry::start(&authority, &Access::Anonymous).await?;
     let mirror = Registry::start(&authority, &Access::Anonymous).await?;
     let ca = authority.file();
-    let arguments = ["--registry-ca", text(&ca)];
+    let mirrors = mirror.host();
+    let arguments = ["--registry-ca", text(&ca), "--allow-hosts", &mirrors];
     let shared = Arc::new(SharedCluster::start(Options::api_server_only(), &arguments).await?);
     Ok(Registries { shared, registry, mirror, authority })
 }

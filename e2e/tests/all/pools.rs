@@ -27,7 +27,8 @@ use e2e::{
 
 async fn shared() -> Arc<SharedCluster> {
     static SHARED: Shared<SharedCluster> = Shared::new();
-    SHARED.get(async || SharedCluster::start(Options::default(), &[]).await).await.unwrap()
+    let allowed = ["--allow-hosts=mirror.example", "--allow-label-prefixes=node-role.kubernetes.io/windows"];
+    SHARED.get(async || SharedCluster::start(Options::default(), &allowed).await).await.unwrap()
 }
 
 async fn with_nodes(name: &'static str, nodes: Vec<SimulatedNode>) -> Fixture {

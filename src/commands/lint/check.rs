@@ -191,13 +191,8 @@ impl Checker<'_> {
     }
 
     fn check(&mut self, index: usize, Manifest { object, location }: &Manifest) {
-        let is_suppressed = object.contains(LINT_IGNORE);
-        if !is_suppressed && is_own(object) {
-            self.report.objects += 1;
-            return;
-        }
         let value = object.value();
-        if is_suppressed {
+        if object.contains(LINT_IGNORE) {
             self.suppressions.add_annotations(index, location, &value);
         }
         self.context.add(&value);
@@ -210,7 +205,8 @@ impl Checker<'_> {
             (_, group, _) if is_of_cluster_api(group) => lint::cluster_api(&value, &self.context),
             (_, "", "Node") => lint::node(&value, &self.context),
             (_, "", "Endpoints" | "PersistentVolumeClaim") | (_, "discovery.k8s.io", "EndpointSlice") => Vec::new(),
-            _ if is_own(object) => Vec::new(),
+            (_, GROUP, "WindowsNodePool") => lint::pool(&value),
+            (_, GROUP, "WindowsRuntimeProfile") => lint::profile(&value),
             (_, _, kind) => {
                 *self.report.skipped.entry(kind.to_owned()).or_default() += 1;
                 return;
@@ -251,10 +247,6 @@ fn served_class(object: &Object) -> Value {
 
 fn is_of_cluster_api(group: &str) -> bool {
     group == CORE_GROUP || group.strip_suffix(CORE_GROUP).is_some_and(|rest| rest.ends_with('.'))
-}
-
-fn is_own(object: &Object) -> bool {
-    [(GROUP, "WindowsNodePool"), (GROUP, "WindowsRuntimeProfile")].contains(&group_kind(object))
 }
 
 /// The winpool resources among manifests: all of them, or none if they have problems.

@@ -219,7 +219,8 @@ const AUTHENTICATION: FieldType = FieldType::Object(&[
     ("anonymous", FieldType::Object(&[("enabled", FieldType::Bool)])),
 ]);
 const AUTHORIZATION: FieldType = FieldType::Object(&[
-    ("mode", FieldType::Enum(&["AlwaysAllow", "Webhook"])),
+    // With AlwaysAllow, the other mode, everyone who reaches the kubelet runs commands in the containers of the node.
+    ("mode", FieldType::Enum(&["Webhook"])),
     (
         "webhook",
         FieldType::Object(&[

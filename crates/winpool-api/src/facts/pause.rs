@@ -68,6 +68,9 @@ pub const MICROSOFT_OSS: &str = "mcr.microsoft.com/oss/kubernetes/pause";
 /// Microsoft's first repository, up to tag 1.2.0.
 pub const MICROSOFT_CORE: &str = "mcr.microsoft.com/k8s/core/pause";
 
+/// The repositories of both publishers.
+pub const REPOSITORIES: [&str; 4] = [UPSTREAM, MICROSOFT, MICROSOFT_OSS, MICROSOFT_CORE];
+
 /// Upstream's tags, ascending. Before 3.4.1 they are for Linux only.
 #[rustfmt::skip]
 pub(super) const UPSTREAM_TAGS: &[Entry] = &[

@@ -51,12 +51,16 @@ fn is_name(text: &str) -> bool {
 /// A host with an optional port.
 pub fn is_registry(text: &str) -> bool {
     let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
-    let is_host = !host.is_empty()
-        && host.len() <= 253
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
-        && !host.starts_with(['.', '-'])
-        && !host.ends_with(['.', '-']);
-    is_host && port.is_none_or(is_port)
+    is_host(host) && port.is_none_or(is_port)
+}
+
+/// The name of a host, or an IPv4 address.
+pub fn is_host(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 253
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
+        && !text.starts_with(['.', '-'])
+        && !text.ends_with(['.', '-'])
 }
 
 /// The problem with an address, if it is not `http://` or `https://` with a host, an optional port and a plain path.

@@ -23,13 +23,15 @@ use super::{
     membership::Membership,
 };
 use crate::{
-    ForeignText, Named, Objects, Problem, ResourceVersion, decode,
+    ForeignText, Named, Objects, Problem, ResourceVersion,
+    allowances::Allowances,
+    decode,
     kind::Kind,
     named,
     node::{WindowsNode, last_other_writer},
     operation::{Rejection, Unwritten, Write},
     ownership::Ownership,
-    profile::Profile,
+    profile::{Profile, diversions},
     release_labels,
     render::{
         KUBELET_YAML,
@@ -152,6 +154,16 @@ impl ProfileView {
             profile: check::profile(data.get("spec").cloned().unwrap_or_default()),
             status: check::status(data.get("status")),
         }
+    }
+
+    /// The profile, invalid if it sends traffic of nodes to a host that is not allowed.
+    #[must_use]
+    pub fn within(self, allowances: &Allowances) -> Self {
+        let checked = self.profile.and_then(|profile| match allowances.problems(diversions(&profile)) {
+            problems if problems.is_empty() => Ok(profile),
+            problems => Err(problems),
+        });
+        Self { profile: checked, ..self }
     }
 }
 

@@ -5,10 +5,14 @@ use toml::{Table, Value};
 use winpool_api::facts::{
     containerd_settings::{ANY, ContainerdSetting, ENDPOINT, SettingType},
     kubelet_fields::Agent,
+    pause::REPOSITORIES,
 };
 
 use super::paths::is_windows_path;
-use crate::kubernetes::{duration, syntax::http_address_problem};
+use crate::{
+    allowances::Destination,
+    kubernetes::{duration, syntax::http_address_problem},
+};
 
 /// Who sets a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,17 @@ pub struct UnwrittenSetting {
 /// The settings of a file that a writer may not set, or that have another value than they may have.
 pub fn unwritten(file: &Table, rows: &'static [ContainerdSetting], writer: SettingWriter) -> Vec<UnwrittenSetting> {
     entries(file, rows).filter_map(|entry| entry.problem(writer)).collect()
+}
+
+/// The hosts from which containerd pulls images because of a file, with the keys that name them. The default pause images are those of
+/// the kubelet's publishers and name no host.
+pub fn destinations(file: &Table, rows: &'static [ContainerdSetting]) -> Vec<(String, Destination)> {
+    entries(file, rows)
+        .flat_map(|entry| {
+            let key = notation(&entry.path);
+            entry.destinations().into_iter().map(move |to| (key.clone(), to))
+        })
+        .collect()
 }
 
 /// The paths on the node that a file names, with their keys.
@@ -116,6 +131,23 @@ fn is_part(part: &str, name: &str) -> bool {
 }
 
 impl Entry<'_> {
+    fn destinations(&self) -> Vec<Destination> {
+        match (self.row.map(|row| row.value), &self.path[..]) {
+            (Some(SettingType::Endpoint | SettingType::Endpoints), _) => {
+                texts(self.value).iter().map(|address| Destination::of_address(address)).collect()
+            }
+            (Some(SettingType::Image), _) => {
+                texts(self.value).iter().filter_map(|image| image_destination(image)).collect()
+            }
+            (Some(SettingType::Bool), [.., host, "tls", "insecure_skip_verify"])
+                if self.value.as_bool() == Some(true) =>
+            {
+                vec![Destination::of_host(host).unverified()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn problem(&self, writer: SettingWriter) -> Option<UnwrittenSetting> {
         let Some(row) = self.row else {
             return Some(self.unwritten("is not a setting that winpool writes on Windows", "remove it"));
@@ -192,6 +224,14 @@ fn is_name(text: &str) -> bool {
 fn consists_of(text: &str, others: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+}
+
+/// The registry of a pause image that the publishers of the kubelet do not publish.
+pub fn image_destination(reference: &str) -> Option<Destination> {
+    let name = reference.split('@').next().unwrap_or_default();
+    let repository =
+        name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(name, |(repository, _)| repository);
+    (!REPOSITORIES.contains(&repository)).then(|| Destination::of_image(reference))
 }
 
 /// A path of keys in the notation of TOML.

@@ -136,6 +136,7 @@ fn values_change_the_deployment() {
         r#"env=[{"name":"HTTPS_PROXY","value":"http://proxy:3128"}]"#,
         "registry=false",
         "pullSecrets=true",
+        r#"allow={"hosts":["mirror.example","http://*.corp.example:5000"],"labelPrefixes":["node-role.kubernetes.io/windows"]}"#,
     ]);
     assert_eq!(replicas, 3);
     assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("r.example/w:1.2.3"), &json!("Always")));
@@ -153,6 +154,8 @@ fn values_change_the_deployment() {
         ("WINPOOL_REGISTRY", json!("off")),
         ("WINPOOL_WORKLOADS", Value::Null),
         ("WINPOOL_PULL_SECRETS", json!("true")),
+        ("WINPOOL_ALLOW_HOSTS", json!("mirror.example,http://*.corp.example:5000")),
+        ("WINPOOL_ALLOW_LABEL_PREFIXES", json!("node-role.kubernetes.io/windows")),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", json!("http://collector:4317")),
         ("HTTPS_PROXY", json!("http://proxy:3128")),
     ] {
@@ -173,7 +176,7 @@ fn values_change_the_agents() {
         let pod = &rendered(&options)["DaemonSet/winpool-agent/winpool-agent"]["spec"]["template"]["spec"];
         (pod.clone(), pod["containers"][0].clone())
     };
-    let (pod, container) = agents(&[agent]);
+    let (pod, container) = agents(&[agent, r#"allow={"hosts":["mirror.example"]}"#]);
     assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("r.example/a:1.2.3"), &json!("Always")));
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}]));
     let resources = json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
@@ -181,6 +184,7 @@ fn values_change_the_agents() {
     assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "windows", "disk": "fast"}));
     assert_eq!(pod["tolerations"], Value::Null);
     assert_eq!(variable(&container, "WINPOOL_LOG"), "debug");
+    assert_eq!(variable(&container, "WINPOOL_ALLOW_HOSTS"), "mirror.example");
     let digest = format!("sha256:{}", "a1".repeat(32));
     let (_, container) = agents(&[&format!(r#"agent={{"enabled":true,"image":{{"digest":"{digest}"}}}}"#)]);
     assert_eq!(container["image"], format!("registry.example/winpool-agent@{digest}"));
@@ -211,6 +215,8 @@ fn wrong_values_are_rejected() {
         ("clusterAPI={\"enabled\":true,\"namespaces\":[]}", "/clusterAPI/namespaces"),
         ("agent={\"image\":\"registry.example/winpool-agent:latest\"}", "/agent/image"),
         ("agent={\"image\":{\"digest\":\"latest\"}}", "/agent/image/digest"),
+        ("allow={\"hosts\":[\"https://mirror.example\"]}", "/allow/hosts/0"),
+        ("allow={\"labelPrefixes\":[\"node-role.kubernetes.io\"]}", "/allow/labelPrefixes/0"),
     ] {
         let error = run_helm(helm(&["template", "winpool", "charts/winpool", "--set-json", value])).unwrap_err();
         assert!(error.contains(part), "{value}: {error}");
@@ -221,17 +227,19 @@ fn wrong_values_are_rejected() {
 fn the_package_of_a_release_is_the_chart_with_the_image_of_the_release() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("winpool.tgz");
-    let package = |repository| release::chart::package(workspace(), repository, 1_700_000_000).unwrap();
+    let digest = format!("sha256:{}", "a1".repeat(32));
+    let package = |repository| release::chart::package(workspace(), repository, &digest, 1_700_000_000).unwrap();
     std::fs::write(&file, package("registry.example/winpool")).unwrap();
     let arguments = ["template", "winpool", file.to_str().unwrap(), "--namespace", "winpool-system"];
     assert_same(&parsed(&run_helm(helm(&arguments)).unwrap()), &rendered(&[]), "the package");
     std::fs::write(&file, package("ghcr.io/example/winpool")).unwrap();
     let objects = parsed(&run_helm(helm(&[&arguments[..], &["--set", "agent.enabled=true"]].concat())).unwrap());
-    for (object, name) in
-        [("Deployment/winpool-system/winpool", "winpool"), ("DaemonSet/winpool-agent/winpool-agent", "winpool-agent")]
-    {
+    for (object, image) in [
+        ("Deployment/winpool-system/winpool", format!("winpool:{}", env!("CARGO_PKG_VERSION"))),
+        ("DaemonSet/winpool-agent/winpool-agent", format!("winpool-agent@{digest}")),
+    ] {
         let container = &objects[object]["spec"]["template"]["spec"]["containers"][0];
-        assert_eq!(container["image"], format!("ghcr.io/example/{name}:{}", env!("CARGO_PKG_VERSION")));
+        assert_eq!(container["image"], format!("ghcr.io/example/{image}"));
     }
 }
 

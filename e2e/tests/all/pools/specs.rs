@@ -4,6 +4,7 @@ use e2e::{
     cluster::{DEFAULT_TAINT, create, pool_object},
     fixture::{Fixture, spec, windows},
 };
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::{with_nodes, with_one_node};
@@ -32,6 +33,33 @@ async fn violations_are_reported_with_their_paths_and_nothing_is_written_or_rele
     fixture.until_condition("mistakes", "SpecValid", "True", "Valid").await.unwrap();
     fixture.until_taints("mistakes-2", &[DEFAULT_TAINT]).await.unwrap();
     fixture.until_condition("mistakes", "Ready", "True", "AsSpecified").await.unwrap();
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn hosts_and_reserved_labels_are_used_only_if_the_operator_allows_them() {
+    let name = "allowed";
+    let fixture = with_one_node(name).await;
+    let mirror = |endpoint: &str| json!({ "containerd": { "registryMirrors": [{ "registry": "mcr.microsoft.com", "endpoints": [endpoint] }] } });
+    let labels = json!({ "node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/windows": "" });
+    fixture.apply_profile(name, mirror("https://evil.example")).await.unwrap();
+    let fields = json!({ "profileRef": { "name": name }, "labels": labels });
+    fixture.apply_pool(name, spec(name, fields)).await.unwrap();
+    let message = fixture.until_condition(name, "ProfileResolved", "False", "Invalid").await.unwrap().message;
+    assert!(message.contains("images are pulled from evil.example"), "{message}");
+    assert!(message.contains("add evil.example to WINPOOL_ALLOW_HOSTS (--allow-hosts)"), "{message}");
+    let message = fixture.until_condition(name, "SpecValid", "False", "Invalid").await.unwrap().message;
+    assert!(message.contains("add node-role.kubernetes.io/control-plane to WINPOOL_ALLOW_LABEL_PREFIXES"), "{message}");
+    fixture.until_taints("allowed-1", &[DEFAULT_TAINT]).await.unwrap();
+    let node = fixture.node("allowed-1").await.unwrap();
+    let roles: Vec<_> = node.labels().keys().filter(|key| key.starts_with("node-role.")).collect();
+    assert_eq!(roles, ["node-role.kubernetes.io/windows"]);
+
+    for (endpoint, is_allowed) in [("http://mirror.example", false), ("https://mirror.example", true)] {
+        fixture.apply_profile(name, mirror(endpoint)).await.unwrap();
+        let (status, reason) = if is_allowed { ("True", "Resolved") } else { ("False", "Invalid") };
+        fixture.until_condition(name, "ProfileResolved", status, reason).await.unwrap();
+    }
     fixture.nothing_was_forbidden().unwrap();
 }
 

@@ -20,6 +20,8 @@ use super::nodes;
 
 const POOL: &str = "web";
 const TIER: &str = "node-restriction.kubernetes.io/tier";
+/// What lets a pool set [`TIER`].
+const ALLOWED: [&str; 1] = ["--allow-label-prefixes=node-restriction.kubernetes.io/"];
 const SECRET: &str = "winpool-ownership";
 
 fn spec(policy: &str) -> Value {
@@ -42,7 +44,7 @@ async fn a_label_and_a_record_of_its_own_give_a_kubelet_no_protected_label_and_r
     let kubelets = cluster.start_kubelets(nodes(POOL, 1)).await.unwrap();
     let rogue = SimulatedNode::windows("rogue", "10.0.20348.2700").taint("team", "a", "NoSchedule");
     kubelets.add(vec![rogue]).await.unwrap();
-    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let _operator = cluster.start_operator(&ALLOWED, &[]).await.unwrap();
     cluster.apply_pool(POOL, spec("Retain")).await.unwrap();
     // A pool with the same taint that an administrator has set on node rogue.
     cluster.apply_tainting_pool("other", "ltsc2022", ("team", "a")).await.unwrap();
@@ -85,7 +87,7 @@ async fn a_label_and_a_record_of_its_own_give_a_kubelet_no_protected_label_and_r
 async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() {
     let cluster = Cluster::start().await.unwrap();
     let _kubelets = cluster.start_kubelets(nodes(POOL, 2)).await.unwrap();
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let operator = cluster.start_operator(&ALLOWED, &[]).await.unwrap();
     cluster.apply_pool(POOL, spec("Cleanup")).await.unwrap();
     cluster.until_ready(POOL).await.unwrap();
     let secrets: Api<Secret> = cluster.namespaced(OPERATOR_NAMESPACE);
@@ -108,7 +110,7 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
     assert_eq!(cluster.tainted_nodes(POOL, OS_WINDOWS).await.unwrap().len(), 2);
 
     let before = cluster.node("web-000").await.unwrap();
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let operator = cluster.start_operator(&ALLOWED, &[]).await.unwrap();
     let lost = || async {
         let found = cluster.condition(POOL, "NodesTainted").await?;
         ensure!(
@@ -129,7 +131,7 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
     operator.stop().await.unwrap();
     drop(operator);
     secrets.create(&PostParams::default(), &backup).await.unwrap();
-    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let _operator = cluster.start_operator(&ALLOWED, &[]).await.unwrap();
     let found = || async {
         let found = cluster.condition(POOL, "NodesTainted").await?;
         ensure!(found.message == "2 nodes have their labels and taints", "{}", found.message);
@@ -147,7 +149,7 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
 async fn a_cleanup_that_trusts_the_records_removes_what_they_claim() {
     let cluster = Cluster::start().await.unwrap();
     let _kubelets = cluster.start_kubelets(nodes(POOL, 1)).await.unwrap();
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    let operator = cluster.start_operator(&ALLOWED, &[]).await.unwrap();
     cluster.apply_pool(POOL, spec("Retain")).await.unwrap();
     cluster.until_ready(POOL).await.unwrap();
     operator.stop().await.unwrap();

@@ -9,7 +9,7 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand};
 use winpool_api::names::DEFAULT_NAMESPACE;
-use winpool_core::kubernetes::duration;
+use winpool_core::{allowances::AllowedHost, kubernetes::duration};
 
 /// Applies the configuration of a WindowsNodeConfig to the Windows node that it runs on
 #[derive(Debug, Parser)]
@@ -43,6 +43,10 @@ struct RunArgs {
     /// The namespace of the operator, where it stores ConfigMaps
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
+    /// A host to which a configuration may send image pulls, names of pods and proxied connections: HOST, HOST:PORT, *.DOMAIN or *, with
+    /// http:// before it if its certificate need not be verified; may be repeated
+    #[arg(long, env = "WINPOOL_ALLOW_HOSTS", value_name = "HOST", value_delimiter = ',')]
+    allow_hosts: Vec<AllowedHost>,
     #[command(flatten)]
     limits: LimitArgs,
     /// How often to compare the node with the applied configuration, and to check a refused one again

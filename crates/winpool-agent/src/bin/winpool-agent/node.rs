@@ -21,7 +21,7 @@ use winpool_agent::{
     windows::Windows,
     windows_service,
 };
-use winpool_core::text::with_sources;
+use winpool_core::{allowances::Allowances, text::with_sources};
 
 use super::{Action, Failure, LimitArgs, RestoreArgs, RunArgs, log};
 
@@ -56,8 +56,10 @@ async fn agent(args: RunArgs) -> Result<(), Failure> {
     let client = client(config)?;
     let _lock = lock()?;
     let stop = stopped().map_err(|error| Failure::Usage(format!("cannot handle signals: {error}")))?;
-    let RunArgs { node, namespace, limits, check_interval, .. } = args;
-    let options = AgentOptions { node, namespace, limits: limits.into(), check_interval, kubelet: Some(kubelet) };
+    let RunArgs { node, namespace, allow_hosts, limits, check_interval, .. } = args;
+    let allowances = Allowances { hosts: allow_hosts, ..Allowances::default() };
+    let (limits, kubelet) = (limits.into(), Some(kubelet));
+    let options = AgentOptions { node, namespace, limits, allowances, check_interval, kubelet };
     Ok(run::run(client, Windows, options, stop).await?)
 }
 
