@@ -11,10 +11,10 @@ use winpool_core::{
     kind::Kind,
     pool::{
         Snapshot, delivery,
-        plan::{Plan, plan},
+        plan::{Plan, give_back, plan},
         rollout::FailureReason,
     },
-    status::{event::Event, metrics, pool::report, rollout},
+    status::{Report, event::Event, metrics, pool::report, rollout},
     workload::Workloads,
 };
 
@@ -40,7 +40,10 @@ pub async fn reconcile(context: Context, pool: &str) -> ReconcileResult {
     let Some(plan) = planned else {
         context.metrics.remove_pool(pool);
         context.failed_nodes.update(pool, Vec::new());
-        return ReconcileResult::not_found();
+        let Some(plan) = give_back(&snapshot, pool) else { return ReconcileResult::not_found() };
+        let (_, writes) = context.write(plan).await;
+        let nothing = Report { status: (), write: None, events: Vec::new(), requeue_after: None };
+        return context.finish((Kind::POOL, pool), &writes, false, nothing).await;
     };
     let (plan, writes) = context.write(plan).await;
     let done = &writes.done;

@@ -383,6 +383,7 @@ fn a_renewed_lease_is_a_heartbeat() {
 fn the_disruption_depends_on_the_files_that_differ() {
     let disruption = |spec: Value, rollout: Value| {
         let mut cluster = Cluster::new(1, never_drain());
+        cluster.model.allowances.hosts = vec!["*".parse().unwrap()];
         cluster.converge();
         cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"] = rollout);
         cluster.set_profile(spec);

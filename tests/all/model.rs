@@ -1,19 +1,24 @@
 //! A model of the API server with the semantics that plans need, without winpool's rules.
 
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::{Map, Value, json};
 use winpool_api::{WindowsNodePoolStatus, facts::Minor};
 use winpool_core::{
+    allowances::Allowances,
     kind::Kind,
     node::WindowsNode,
     operation::{AfterFailure, Done, Outcome, Rejection, Unwritten, Verb, Write, WriteTarget},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
-        plan::{Plan, plan},
+        plan::{Plan, give_back, plan},
     },
     record::OwnershipKey,
     status::{Report, pool::report},
@@ -38,6 +43,8 @@ pub struct Model {
     failed: BTreeMap<String, Write>,
     /// The key that signs the records.
     pub key: u8,
+    /// What the operator allows.
+    pub allowances: Allowances,
 }
 
 pub const POOL: &str = "WindowsNodePool";
@@ -64,6 +71,7 @@ impl Model {
             rejections: BTreeMap::new(),
             failed: BTreeMap::new(),
             key: 7,
+            allowances: Allowances::default(),
         }
     }
 
@@ -145,8 +153,11 @@ impl Model {
         Snapshot {
             now: self.now,
             namespace: "winpool-system".into(),
-            pools: self.all(POOL).map(|object| Pool::from_object(read(object))).collect(),
-            profiles: self.all(PROFILE).map(|object| ProfileView::from_object(read(object))).collect(),
+            pools: self.all(POOL).map(|object| Pool::from_object(read(object)).within(&self.allowances)).collect(),
+            profiles: self
+                .all(PROFILE)
+                .map(|object| ProfileView::from_object(read(object)).within(&self.allowances))
+                .collect(),
             nodes: self.all(NODE).filter(is_windows).map(read_node).collect(),
             unwatched: Some(self.all(NODE).filter(|node| !is_windows(node)).map(read_node).collect()),
             runtime_classes: self
@@ -309,7 +320,7 @@ impl Model {
         after: &mut impl FnMut(&Self),
     ) -> Option<(Plan, Done, Report<WindowsNodePoolStatus>)> {
         let snapshot = self.snapshot();
-        let plan = plan(&snapshot, pool)?;
+        let plan = plan(&snapshot, pool).or_else(|| give_back(&snapshot, pool))?;
         let mut done = Done { results: Vec::new(), complete: true };
         let mut unwritten = Unwritten::default();
         for write in plan.steps.iter().flatten() {
@@ -345,11 +356,17 @@ impl Model {
         self.converge_watched(|_| {})
     }
 
+    /// The pools, and those that were deleted and are named by a class.
+    fn reconciled(&self) -> BTreeSet<String> {
+        let label = |class: &Value| class["metadata"]["labels"]["winpool.dev/pool"].as_str().map(str::to_owned);
+        self.names(POOL).into_iter().chain(self.all(CLASS).filter_map(label)).collect()
+    }
+
     /// Like [`Self::converge`]; `after` is called after each write.
     pub fn converge_watched(&mut self, mut after: impl FnMut(&Self)) -> usize {
         for round in 0..12 {
             let mut is_converged = true;
-            for pool in self.names(POOL) {
+            for pool in self.reconciled() {
                 if let Some((plan, report)) = self.reconcile_until(&pool, usize::MAX, &mut after) {
                     is_converged &= plan.steps.is_empty() && report.write.is_none();
                 }
@@ -360,7 +377,10 @@ impl Model {
         }
         panic!(
             "the plans do not converge: {:#?}",
-            self.names(POOL).iter().map(|pool| plan(&self.snapshot(), pool).map(|plan| plan.steps)).collect::<Vec<_>>()
+            self.reconciled()
+                .iter()
+                .map(|pool| plan(&self.snapshot(), pool).map(|plan| plan.steps))
+                .collect::<Vec<_>>()
         );
     }
 }

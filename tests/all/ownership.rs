@@ -27,6 +27,7 @@ fn taint(key: &str, value: &str, effect: &str) -> Value {
 /// A converged pool `web` with one node `win-1`.
 fn converged(more: &Value, taints: &Value) -> Model {
     let mut model = Model::new();
+    model.allowances.label_prefixes = vec![PROTECTED.parse().unwrap()];
     model.put(NODE, "win-1", web_node(taints));
     model.put(POOL, "web", web(more));
     model.converge();

@@ -10,6 +10,8 @@ use winpool_core::{
 
 use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints};
 
+mod limits;
+
 fn web(more: Value) -> Value {
     let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
     for (key, value) in more.as_object().unwrap() {

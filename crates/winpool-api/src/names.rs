@@ -122,6 +122,7 @@ pub mod reason {
     pub const NOT_OURS: &str = "NotOurs";
     pub const NAME_TAKEN: &str = "NameTaken";
     pub const HANDLER_DIFFERS: &str = "HandlerDiffers";
+    pub const NOT_FOR_WINDOWS: &str = "NotForWindows";
     pub const WOULD_STRAND: &str = "WouldStrand";
     pub const OPEN_TO_LINUX_PODS: &str = "OpenToLinuxPods";
     pub const TAINT_CONFLICT: &str = "TaintConflict";

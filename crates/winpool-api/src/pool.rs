@@ -187,7 +187,8 @@ pub struct RuntimeClassSpec {
     #[serde(default)]
     pub isolation: RuntimeClassIsolation,
     /// The handler in the container runtime, such as docker. Default: runhcs-wcow-process or runhcs-wcow-hypervisor by the isolation;
-    /// use docker for dockershim and cri-dockerd. It is immutable.
+    /// use docker for dockershim and cri-dockerd. Another one, without the prefix runhcs-, must be in status.runtimeHandlers of a node of the
+    /// pool. It is immutable.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63), regex(pattern = HANDLER.pattern))]
     pub handler: String,
@@ -205,7 +206,8 @@ pub struct RuntimeClassSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::resources")]
     pub overhead: BTreeMap<String, QuantityText>,
-    /// Takes over an existing RuntimeClass of this name that winpool did not create. Tolerations that it already has are kept.
+    /// Takes over an existing RuntimeClass of this name that winpool did not create. Tolerations that it already has are kept. It gets its
+    /// former content when no pool names it any more. A class of Linux workloads is not taken over.
     #[serde(default)]
     pub adopt: bool,
 }

@@ -66,6 +66,9 @@ pub struct WindowsNode {
     pub is_rke2: bool,
     /// The container runtime; `Err` as for [`Self::os`].
     pub runtime: Result<ContainerRuntime<ContainerdVersion>, ForeignText>,
+    /// The names in `status.runtimeHandlers`, which a kubelet has from containerd 2.0 or later (kubernetes/kubernetes,
+    /// `pkg/kubelet/nodestatus/setters.go`, 1.37; containerd/containerd, `internal/cri/server/service.go` at 0031379c).
+    pub runtime_handlers: BTreeSet<String>,
     /// `status.capacity`.
     pub capacity: Resources,
     /// `status.allocatable`.
@@ -205,6 +208,12 @@ impl From<Node> for WindowsNode {
                 .ok_or_else(|| info.container_runtime_version.into()),
             kubelet,
             is_rke2,
+            runtime_handlers: status
+                .runtime_handlers
+                .into_iter()
+                .flatten()
+                .filter_map(|handler| handler.name)
+                .collect(),
             capacity: Resources::read(status.capacity.as_ref()),
             allocatable: Resources::read(status.allocatable.as_ref()),
             taints_writer: writer("f:spec", "f:taints"),

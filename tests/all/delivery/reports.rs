@@ -25,6 +25,7 @@ fn announced(cluster: &Cluster) -> Vec<String> {
 #[test]
 fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
     let mut cluster = Cluster::new(2, json!({"maxUnavailable": 2}));
+    cluster.model.allowances.hosts = vec!["*".parse().unwrap()];
     assert_eq!(announced(&cluster), ["win-1 win-2: ContainerdRestart after a drain for unknown files"]);
     cluster.converge();
     assert_eq!(announced(&cluster), [""; 0]);

@@ -128,6 +128,11 @@ conditions! {
         row(reason::HANDLER_DIFFERS, FALSE,
             "the RuntimeClass exists with another handler, and the handler is immutable",
             "delete the class when no pod uses it, or use another name"),
+        row(reason::NOT_FOR_WINDOWS, FALSE,
+            "a RuntimeClass is not created, because no node of the pool reports its handler, and only Windows has those named \
+             `runhcs-…` or `docker`; or it is not taken over with `adopt: true`, because it selects another operating system, or pods of one \
+             name it",
+            "use another handler or another name; a node reports its handlers in `status.runtimeHandlers`"),
         row(reason::WOULD_STRAND, FALSE,
             "no node of the pool runs the pods of its RuntimeClasses. With a new `windowsVersion`, a RuntimeClass is not \
              changed or created while all nodes are of the previous build",

@@ -21,6 +21,13 @@ pub const DOCKER_HANDLER: &str = "docker";
 /// The known handlers. Other handlers are defined by the configuration of a node.
 pub const HANDLERS: [&str; 3] = [PROCESS_HANDLER, HYPERV_HANDLER, DOCKER_HANDLER];
 
+/// Whether only container runtimes of Windows have a handler of this name: the built-in ones of containerd, those that are named after
+/// its shim for Windows, such as `runhcs-wcow-hypervisor-17763`, and that of Docker Engine's adapters, for which a class of Linux is
+/// recognized by its pods.
+pub fn is_windows_handler(name: &str) -> bool {
+    name.starts_with("runhcs-") || name == DOCKER_HANDLER
+}
+
 /// A container runtime. `V` is the representation of the version of containerd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerRuntime<V = ()> {

@@ -192,6 +192,8 @@ pub enum RuntimeClassState {
     NotOurs,
     NameTaken,
     HandlerDiffers,
+    /// It is not for Windows, by its handler, its selector or its pods.
+    NotForWindows,
     WouldStrand,
     Contested,
     /// No pool specifies it any more. It is kept for pods that use it.

@@ -2,11 +2,13 @@
 
 mod desired;
 mod diff;
+mod other_systems;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use self::desired::{ClassUser, DesiredClass, object};
+use self::desired::{ClassUser, DesiredClass, object, tolerated};
 pub use self::diff::restored;
+use self::other_systems::{OtherSystem, other_system};
 use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, TaintKey, facts::Build, names::label};
 
 use super::{Consent, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, machines};
@@ -45,7 +47,7 @@ pub struct ClassPlan {
 impl ClassPlan {
     /// Whether the plan changes the class to tolerate the taints of its pools.
     pub fn adds_tolerations(&self) -> bool {
-        self.extend.is_some() || self.apply.is_some()
+        self.state != RuntimeClassState::Unused && (self.extend.is_some() || self.apply.is_some())
     }
 
     fn unchanged(name: &str, state: RuntimeClassState) -> Self {
@@ -72,16 +74,23 @@ pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNo
         ClassPlan { apply: Some(delete(class)), ..ClassPlan::unchanged(class.name(), RuntimeClassState::Unused) }
     });
     let named = spec.runtime_classes.iter().filter(needed).map(|class| {
-        let plan = plan_one(snapshot, ClassUser { pool, spec, class }, would_strand);
+        let plan = plan_one(snapshot, ClassUser { pool, spec, class }, members, would_strand);
         // Taints do not wait for a class that does not exist or is not managed.
         let existing = snapshot.runtime_classes.get(&class.name).filter(|existing| existing.is_managed());
         let existing = existing.filter(|_| plan.state != RuntimeClassState::NameTaken);
         let untolerated = existing.map(|existing| existing.untolerated(&spec.taints)).unwrap_or_default();
         ClassPlan { untolerated, ..plan }
     });
-    let unused = unused(snapshot, pool).map(|class| {
-        let problem = format!("RuntimeClass {} is no longer named by any pool", class.name());
-        ClassPlan::held(class.name(), RuntimeClassState::Unused, problem, "Delete it when no pod uses it")
+    let unused = unused(snapshot, pool).map(|class| match given_back(snapshot, class) {
+        Some((strip, apply)) => ClassPlan {
+            extend: strip,
+            apply: Some(apply),
+            ..ClassPlan::unchanged(class.name(), RuntimeClassState::Unused)
+        },
+        None => {
+            let problem = format!("RuntimeClass {} is no longer named by any pool", class.name());
+            ClassPlan::held(class.name(), RuntimeClassState::Unused, problem, "Delete it when no pod uses it")
+        }
     });
     named.chain(superfluous).chain(unused).collect()
 }
@@ -136,6 +145,12 @@ pub fn left<'a>(snapshot: &'a Snapshot, cleaned: &BTreeSet<String>, writes: &[&W
 pub fn unused<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> impl Iterator<Item = &'a RuntimeClassView> {
     let of_pool = managed(snapshot).filter(|class| class.label(label::POOL) == Some(&pool.name));
     of_pool.filter(|class| users(snapshot, class.name()).is_empty())
+}
+
+/// Restores the state of an adopted class that no pool names any longer. Its tolerations for taints that nodes still have are kept: with
+/// Retain nodes keep their taints.
+pub fn given_back(snapshot: &Snapshot, class: &RuntimeClassView) -> Option<(Option<Write>, Write)> {
+    restored(class, tolerated(class, class.former_selector()?, snapshot))
 }
 
 /// Deletes a managed class.
@@ -204,7 +219,7 @@ fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&Windo
         && !pool.consents.allow(Consent::Strand(&spec.windows_version))
 }
 
-fn plan_one(snapshot: &Snapshot, user: ClassUser, would_strand: bool) -> ClassPlan {
+fn plan_one(snapshot: &Snapshot, user: ClassUser, members: &[&WindowsNode], would_strand: bool) -> ClassPlan {
     let (name, pool) = (&user.class.name, user.pool);
     let users = users_seen_by(snapshot, pool, name);
     let Some(first) = users.first().copied() else {
@@ -217,7 +232,12 @@ fn plan_one(snapshot: &Snapshot, user: ClassUser, would_strand: bool) -> ClassPl
     let users: Vec<ClassUser> = users.into_iter().filter(sharing).collect();
     let adopt = users.iter().any(|user| user.class.adopt);
     let mut desired = DesiredClass::new(first, &users);
-    let Some(existing) = snapshot.runtime_classes.get(name).map(AsRef::as_ref) else {
+    let existing = snapshot.runtime_classes.get(name).map(AsRef::as_ref);
+    let is_taken = existing.is_none_or(|existing| !existing.is_managed() && adopt);
+    if let Some(other) = is_taken.then(|| other_system(snapshot, existing, desired.handler, members)).flatten() {
+        return not_for_windows(&desired, existing, other);
+    }
+    let Some(existing) = existing else {
         return if would_strand { strand_held(user, None, desired) } else { create(snapshot, &desired) };
     };
     desired.keep_tolerated(existing, snapshot);
@@ -291,6 +311,32 @@ fn handler_differs(existing: &RuntimeClassView, desired: &DesiredClass) -> Class
     );
     let remedy = "Use another name in spec.runtimeClasses, or delete the class so that it is created again";
     ClassPlan::held(desired.name, RuntimeClassState::HandlerDiffers, problem, remedy)
+}
+
+fn not_for_windows(desired: &DesiredClass, existing: Option<&RuntimeClassView>, other: OtherSystem) -> ClassPlan {
+    let (name, handler) = (desired.name, desired.handler);
+    let verb = if existing.is_some() { "taken over" } else { "created" };
+    let (state, why, remedy) = match other {
+        OtherSystem::Handler => (
+            RuntimeClassState::NotForWindows,
+            format!("no node of the pool reports handler {handler}, and its name is not that of a handler of Windows"),
+            "Use another handler in spec.runtimeClasses, or add a node that has it",
+        ),
+        OtherSystem::Selector => (
+            RuntimeClassState::NotForWindows,
+            "it selects nodes of another operating system".to_owned(),
+            "Use another name in spec.runtimeClasses",
+        ),
+        OtherSystem::Workload(workload) => (
+            RuntimeClassState::NotForWindows,
+            format!("{workload} names it, and is for another operating system"),
+            "Use another name in spec.runtimeClasses",
+        ),
+        OtherSystem::Unknown => {
+            (RuntimeClassState::Pending, "the pods that name it are not known yet".to_owned(), "No action required")
+        }
+    };
+    ClassPlan::held(name, state, format!("RuntimeClass {name} is not {verb}, because {why}"), remedy)
 }
 
 fn not_managed(existing: &RuntimeClassView, desired: &DesiredClass) -> ClassPlan {

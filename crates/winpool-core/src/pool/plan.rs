@@ -107,6 +107,20 @@ pub fn plan(snapshot: &Snapshot, name: &str) -> Option<Plan> {
     Planner::new(snapshot).plan(name)
 }
 
+/// Plans what a pool that was deleted with Retain leaves to be done: the RuntimeClasses that it had adopted are those of others again.
+/// `None` if there is nothing to do, or the pool exists.
+pub fn give_back(snapshot: &Snapshot, name: &str) -> Option<Plan> {
+    if snapshot.pools.contains(name) || !snapshot.refused.is_empty() {
+        return None;
+    }
+    let pool = Arc::new(Pool::deleted(name));
+    let classes = classes::unused(snapshot, &pool).filter_map(|class| classes::given_back(snapshot, class));
+    let (strips, applies): (Vec<_>, Vec<_>) = classes.unzip();
+    let steps = vec![strips.into_iter().flatten().collect::<Vec<_>>(), applies];
+    let steps: Vec<_> = steps.into_iter().filter(|step| !step.is_empty()).collect();
+    (!steps.is_empty()).then(|| Plan::new(&pool, steps, Phase::Retained))
+}
+
 /// Plans the cleanup of pools as if they were deleted with Cleanup, regardless of their deletionPolicy.
 pub fn clean_up(snapshot: &Snapshot, names: &BTreeSet<String>) -> Vec<Plan> {
     let mut snapshot = snapshot.clone();
@@ -537,7 +551,7 @@ fn unverified_members(snapshot: &Snapshot, pool: &Pool) -> Vec<String> {
 fn remove_classes(snapshot: &Snapshot, pool: &Pool) -> (Vec<Write>, Vec<Write>) {
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for class in classes::unused(snapshot, pool) {
-        match classes::restored(class) {
+        match classes::restored(class, Vec::new()) {
             Some((strip, apply)) => {
                 first.extend(strip);
                 then.push(apply);

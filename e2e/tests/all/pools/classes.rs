@@ -6,8 +6,10 @@ use e2e::{
     objects::selector_of,
     wait::until,
 };
-use kube::api::DeleteParams;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, api::DeleteParams};
 use serde_json::{Value, json};
+use winpool_api::WindowsNodePoolStatus;
 
 use super::{with_nodes, with_one_node};
 
@@ -49,6 +51,61 @@ async fn a_class_of_another_owner_is_unchanged_until_it_is_adopted_and_is_restor
     until("the class is restored", SOON, scheduling, |now| *now == before.scheduling).await.unwrap();
     fixture.until_taints("adopt-1", &[]).await.unwrap();
     assert_eq!(fixture.class("adopt").await.unwrap().metadata.uid, before.metadata.uid);
+    fixture.nothing_was_forbidden().unwrap();
+}
+
+#[tokio::test]
+async fn a_class_of_linux_workloads_is_not_taken_and_an_adopted_one_is_given_back_when_its_pool_is_deleted_with_retain()
+{
+    let fixture = with_one_node("taken").await;
+    let pod = json!({
+        "os": { "name": "linux" }, "runtimeClassName": "taken", "containers": [{ "name": "a", "image": "a:1" }],
+    });
+    let labels = json!({ "app": "taken" });
+    let deployment = json!({
+        "metadata": { "name": "taken" },
+        "spec": {
+            "replicas": 0, "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": pod },
+        },
+    });
+    let deployments: Api<Deployment> = Api::default_namespaced(fixture.client.clone());
+    create(&deployments, deployment).await.unwrap();
+    let scheduling = json!({ "nodeSelector": { "sku": "any" } });
+    let class = json!({ "metadata": { "name": "taken" }, "handler": "docker", "scheduling": scheduling });
+    create(&fixture.classes(), class).await.unwrap();
+    let before = fixture.class("taken").await.unwrap();
+    let adopting =
+        |handler: &str| json!({ "runtimeClasses": [{ "name": "taken", "handler": handler, "adopt": true }] });
+    for (handler, expected) in [
+        ("runsc", "no node of the pool reports handler runsc"),
+        ("docker", "Deployment default/taken names it, and is for another operating system"),
+    ] {
+        fixture.apply_pool("taken", spec("taken", adopting(handler))).await.unwrap();
+        let held = |status: &WindowsNodePoolStatus| {
+            let mut conditions = status.conditions.iter();
+            conditions.any(|one| one.reason == "NotForWindows" && one.message.contains(expected))
+        };
+        fixture.until_status("taken", expected, held).await.unwrap();
+    }
+    fixture.until_taints("taken-1", &[DEFAULT_TAINT]).await.unwrap();
+    assert_eq!(fixture.class("taken").await.unwrap(), before);
+
+    deployments.delete("taken", &DeleteParams::background()).await.unwrap();
+    // What others do to their workloads is no reason to plan a pool again; this is.
+    fixture.edit_pool("taken", json!({ "spec": { "labels": { "team": "web" } } })).await.unwrap();
+    fixture.until_condition("taken", "RuntimeClassReady", "True", "Applied").await.unwrap();
+    fixture.until_tolerations("taken", &[DEFAULT_TAINT]).await.unwrap();
+
+    fixture.pools().delete("taken", &DeleteParams::background()).await.unwrap();
+    let labels = || async { Ok(fixture.class("taken").await?.metadata.labels) };
+    until("the class is not managed", SOON, labels, |labels| *labels == before.metadata.labels).await.unwrap();
+    let class = fixture.class("taken").await.unwrap();
+    assert_eq!(selector_of(&class), selector_of(&before));
+    assert_eq!((class.metadata.uid, class.metadata.annotations), (before.metadata.uid, before.metadata.annotations));
+    // The node keeps its taint, which pods of the class must tolerate.
+    fixture.until_tolerations("taken", &[DEFAULT_TAINT]).await.unwrap();
+    fixture.until_taints("taken-1", &[DEFAULT_TAINT]).await.unwrap();
     fixture.nothing_was_forbidden().unwrap();
 }
 

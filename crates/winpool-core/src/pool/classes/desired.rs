@@ -120,21 +120,9 @@ impl<'a> DesiredClass<'a> {
     /// Keeps the tolerations of the class for single taints of nodes that it selects. Without them its pods could not
     /// be scheduled there again.
     pub fn keep_tolerated(&mut self, existing: &RuntimeClassView, snapshot: &Snapshot) {
-        let present = existing.tolerations();
-        let extra: Vec<_> = present.into_iter().filter(|toleration| !self.tolerations.contains(toleration)).collect();
-        if extra.is_empty() {
-            return;
+        if existing.tolerations().iter().any(|toleration| !self.tolerations.contains(toleration)) {
+            self.add_tolerations(tolerated(existing, self.selector.clone(), snapshot));
         }
-        let selectors = [existing.selector(), self.selector.clone()];
-        let selected = |node: &&WindowsNode| {
-            selectors.iter().any(|selector| selector.iter().all(|(key, value)| node.labels.get(key) == Some(value)))
-        };
-        let nodes = snapshot.nodes.values().map(AsRef::as_ref).filter(selected);
-        let needed: Vec<_> = nodes
-            .flat_map(|node| &node.taints)
-            .map(|taint| toleration_of(&taint.key, taint.value.as_deref().unwrap_or_default(), &taint.effect))
-            .collect();
-        self.add_tolerations(extra.into_iter().filter(|toleration| needed.contains(toleration)));
     }
 
     fn add_tolerations(&mut self, tolerations: impl IntoIterator<Item = core::Toleration>) {
@@ -181,6 +169,24 @@ impl<'a> DesiredClass<'a> {
         let (version, change) = (existing.map(|class| class.resource_version.as_str()), change.to_owned());
         Write { fields, ..Write::apply(Action::ApplyRuntimeClass, object, version, self.body(), change) }
     }
+}
+
+/// The tolerations of a class for single taints of nodes that it selects, or would with another selector.
+pub fn tolerated(
+    class: &RuntimeClassView,
+    selector: BTreeMap<String, String>,
+    snapshot: &Snapshot,
+) -> Vec<core::Toleration> {
+    let selectors = [class.selector(), selector];
+    let selected = |node: &&WindowsNode| {
+        selectors.iter().any(|selector| selector.iter().all(|(key, value)| node.labels.get(key) == Some(value)))
+    };
+    let nodes = snapshot.nodes.values().map(AsRef::as_ref).filter(selected);
+    let needed: Vec<_> = nodes
+        .flat_map(|node| &node.taints)
+        .map(|taint| toleration_of(&taint.key, taint.value.as_deref().unwrap_or_default(), &taint.effect))
+        .collect();
+    class.tolerations().into_iter().filter(|toleration| needed.contains(toleration)).collect()
 }
 
 /// The class with this name, as it exists.

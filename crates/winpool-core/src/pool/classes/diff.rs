@@ -86,10 +86,17 @@ fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) ->
     Some(Write::merge(Action::StripRuntimeClass, object, &existing.resource_version, body))
 }
 
-/// Restores the state of a class before its adoption: first removes keys from its maps, then applies the rest. `None`
-/// if the class was not adopted.
-pub fn restored(class: &RuntimeClassView) -> Option<(Option<Write>, Write)> {
-    let before: Value = serde_json::from_str(class.adopted()?).ok()?;
+/// Restores the state of a class before its adoption with these tolerations in addition: first removes keys from its maps, then
+/// applies the rest. `None` if the class was not adopted.
+pub fn restored(class: &RuntimeClassView, kept: Vec<core::Toleration>) -> Option<(Option<Write>, Write)> {
+    let mut before = class.before_adoption()?;
+    let mut tolerations = before["scheduling"]["tolerations"].as_array().cloned().unwrap_or_default();
+    let kept: Vec<_> =
+        kept.into_iter().map(|toleration| json!(toleration)).filter(|it| !tolerations.contains(it)).collect();
+    if !kept.is_empty() {
+        tolerations.extend(kept);
+        before["scheduling"]["tolerations"] = json!(tolerations);
+    }
     let strip = strip(class, |map, key| {
         let pointer = match map {
             ClassMap::Selector => "/scheduling/nodeSelector",
@@ -110,6 +117,17 @@ pub fn restored(class: &RuntimeClassView) -> Option<(Option<Write>, Write)> {
 }
 
 impl RuntimeClassView {
+    /// The overhead and the scheduling before the class was adopted.
+    fn before_adoption(&self) -> Option<Value> {
+        serde_json::from_str::<Value>(self.adopted()?).ok().filter(Value::is_object)
+    }
+
+    /// The selector before the class was adopted.
+    pub(super) fn former_selector(&self) -> Option<BTreeMap<String, String>> {
+        let selector = self.before_adoption()?["scheduling"]["nodeSelector"].take();
+        Some(serde_json::from_value(selector).unwrap_or_default())
+    }
+
     /// The labels of the nodes that the class selects.
     pub(crate) fn selector(&self) -> BTreeMap<String, String> {
         self.object.scheduling.as_ref().and_then(|scheduling| scheduling.node_selector.clone()).unwrap_or_default()

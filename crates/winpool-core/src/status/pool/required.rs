@@ -233,6 +233,7 @@ pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, Runtim
     }
     let reasons = [
         (RuntimeClassState::HandlerDiffers, reason::HANDLER_DIFFERS),
+        (RuntimeClassState::NotForWindows, reason::NOT_FOR_WINDOWS),
         (RuntimeClassState::NameTaken, reason::NAME_TAKEN),
         (RuntimeClassState::NotOurs, reason::NOT_OURS),
         (RuntimeClassState::WouldStrand, reason::WOULD_STRAND),
