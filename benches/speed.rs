@@ -26,7 +26,7 @@ use winpool_core::{
 };
 
 const POOLS: usize = 1000;
-const KUBERNETES: [u32; 5] = [20, 24, 30, 34, 36];
+const KUBERNETES: [u32; 5] = [30, 32, 34, 35, 37];
 const CONTAINERD: [(u32, u32); 2] = [(1, 7), (2, 3)];
 const NODES: usize = 5000;
 

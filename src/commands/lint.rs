@@ -29,7 +29,7 @@ pub use self::{
     finding::LocatedFinding,
     report::LintDocument,
 };
-use winpool_api::facts::{ContainerRuntime, Minor, support};
+use winpool_api::facts::{ContainerRuntime, support};
 use winpool_core::{
     image::{Lookup, Reference},
     lint::{TargetCluster, Workload},
@@ -52,7 +52,7 @@ pub(super) struct Args {
     /// Check for this Kubernetes version, such as 1.34 [default: the newest known version]
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
-    /// The container runtime of the Windows nodes [default: containerd, before Kubernetes 1.24 docker]
+    /// The container runtime of the Windows nodes [default: containerd]
     #[arg(long, value_enum)]
     runtime: Option<RuntimeName>,
     /// The output format
@@ -136,7 +136,7 @@ impl TryFrom<Args> for Settings {
             target: TargetCluster {
                 minor,
                 is_default: given.is_none(),
-                runtime: runtime(args.runtime.or(config.runtime), minor),
+                runtime: runtime(args.runtime.or(config.runtime)),
             },
             format: args.output,
             fail_on: args.fail_on.or(config.fail_on).unwrap_or_default(),
@@ -149,11 +149,11 @@ impl TryFrom<Args> for Settings {
     }
 }
 
-/// The container runtime of nodes of a minor: by default Docker up to the last kubelet with dockershim.
-fn runtime(requested: Option<RuntimeName>, minor: Minor) -> ContainerRuntime {
-    match (requested, ContainerRuntime::docker(minor)) {
-        (Some(RuntimeName::Containerd), _) | (None, ContainerRuntime::CriDockerd) => ContainerRuntime::Containerd(()),
-        (_, docker) => docker,
+/// The container runtime of the nodes.
+fn runtime(requested: Option<RuntimeName>) -> ContainerRuntime {
+    match requested.unwrap_or(RuntimeName::Containerd) {
+        RuntimeName::Containerd => ContainerRuntime::Containerd(()),
+        RuntimeName::Docker => ContainerRuntime::CriDockerd,
     }
 }
 

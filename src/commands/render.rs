@@ -152,7 +152,7 @@ fn expected_nodes(kubernetes: &[String], containerd: &[String]) -> Result<Vec<Ex
 pub(super) fn minor(text: &str) -> Result<Minor, CommandError> {
     let minor = text.parse::<Minor>().map_err(|error| CommandError::Usage(format!("--kubernetes: {error}")))?;
     if minor < support::OLDEST {
-        let text = format!("--kubernetes: {minor} does not support Windows nodes. Use {} or later", support::OLDEST);
+        let text = format!("--kubernetes: {minor} is not supported. Use {} or later", support::OLDEST);
         return Err(CommandError::Usage(text));
     }
     Ok(minor)
@@ -162,11 +162,9 @@ fn containerd_version(text: &str) -> Result<ContainerdVersion, CommandError> {
     let version =
         text.parse::<ContainerdVersion>().map_err(|error| CommandError::Usage(format!("--containerd: {error}")))?;
     if containerd::release_line(version).is_none() {
-        let known: Vec<_> = containerd::RELEASE_LINES
-            .iter()
-            .map(|generation| format!("{}.{}", generation.first.major, generation.first.minor))
-            .collect();
-        let text = format!("--containerd: unknown version {text}. Use one of {}", known.join(", "));
+        let known = containerd::RELEASE_LINES.iter().map(|line| format!("{}.{}", line.first.major, line.first.minor));
+        let text =
+            format!("--containerd: {text} is not supported. Use one of {}", known.collect::<Vec<_>>().join(", "));
         return Err(CommandError::Usage(text));
     }
     Ok(version)
@@ -293,7 +291,7 @@ mod tests {
                 "kubelet 1.34 with containerd 1.7, kubelet 1.34 with containerd 2.1, kubelet 1.30 with containerd 1.7, \
                  kubelet 1.30 with containerd 2.1",
             ),
-            (&["1.20", "1.35"], &[], "kubelet 1.20 with containerd 1.7, kubelet 1.35 with containerd 2.4"),
+            (&["1.30", "1.35"], &[], "kubelet 1.30 with containerd 1.7, kubelet 1.35 with containerd 2.4"),
             (&[], &[], "kubelet 1.37 with containerd 2.4"),
         ];
         for (kubernetes, containerd, expected) in table {
@@ -307,8 +305,9 @@ mod tests {
             expected_nodes(&texts(kubernetes), &texts(containerd)).unwrap_err().to_string()
         };
         assert_eq!(failure(&["newest"], &[]), "--kubernetes: `newest` is not a Kubernetes version such as 1.34");
-        assert_eq!(failure(&["1.9"], &[]), "--kubernetes: 1.9 does not support Windows nodes. Use 1.14 or later");
-        let known = "Use one of 1.4, 1.5, 1.6, 1.7, 2.0, 2.1, 2.2, 2.3, 2.4";
-        assert_eq!(failure(&[], &["1.3"]), format!("--containerd: unknown version 1.3. {known}"));
+        assert_eq!(failure(&["1.29"], &[]), "--kubernetes: 1.29 is not supported. Use 1.30 or later");
+        let unknown = failure(&[], &["1.3"]);
+        assert!(unknown.starts_with("--containerd: 1.3 is not supported. Use one of "), "{unknown}");
+        assert!(unknown.ends_with("1.7, 2.0, 2.1, 2.2, 2.3, 2.4"), "{unknown}");
     }
 }

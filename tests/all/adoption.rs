@@ -276,7 +276,7 @@ fn nodes_have_labels_for_the_releases_whose_images_they_run() {
     assert_eq!(labels_of(&model, "win-1"), ["ltsc2022"]);
     assert_eq!(labels_of(&model, "win-2"), ["23h2", "ltsc2022", "ltsc2025"]);
     model.edit(NODE, "win-2", |node| {
-        node["status"]["nodeInfo"]["containerRuntimeVersion"] = json!("containerd://1.6.0")
+        node["status"]["nodeInfo"]["containerRuntimeVersion"] = json!("containerd://1.7.0")
     });
     model.converge();
     assert_eq!(labels_of(&model, "win-2"), ["ltsc2025"]);

@@ -15,9 +15,8 @@ const INTRODUCTION: &str = "\
 Every field of the custom resources in the group `winpool.dev`, version `v1alpha1`. Generated from their schemas by
 `UPDATE_DOCS=1 cargo test --test all api_page`.
 
-A field is optional unless it is marked as required. Rules in CEL are checked by API servers from Kubernetes 1.25 on; the
-operator checks the same, and reports violations in the condition `SpecValid`. `kubectl explain windowsnodepool.spec`
-prints the fields that a cluster has. [Concepts](concepts.md) explains what they are for, and [Status](status.md) the
+A field is optional unless it is marked as required. The API server checks the rules in CEL; the operator checks the same, and
+reports violations in the condition `SpecValid`. `kubectl explain windowsnodepool.spec` prints the fields that a cluster has. [Concepts](concepts.md) explains what they are for, and [Status](status.md) the
 conditions.
 
 ";

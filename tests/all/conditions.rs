@@ -207,9 +207,10 @@ fn a_windows_version_is_supported_by_microsoft_and_by_kubernetes() {
             .nodes(of(20348, "latest")),
         row("False", "EndOfLife", "win-2: support of").nodes([without_status(), of(19042, "v1.34.1")[0].clone()]),
         // A pool without nodes has its own build and the minor of the API server.
-        row("False", "NotSupportedByKubernetes", "Kubernetes 1.22 does not support build 10.0.20348 (from 1.23)")
+        row("False", "NotSupportedByKubernetes", "Kubernetes 1.31 does not support build 10.0.26100 (from 1.32)")
             .nodes([])
-            .api_server(22),
+            .pool(json!({"windowsVersion": "ltsc2025"}))
+            .api_server(31),
     ];
     table.iter().for_each(Row::check);
 }
@@ -234,31 +235,25 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
             "v1.31.0",
             "containerd://1.7.5",
         )),
-        // The minimum for the images is higher than that for the kubelet.
-        row("False", "TooOld", "containerd 1.6.10 is too old for kubelet 1.31. Upgrade containerd to 1.6.23 or later")
-            .nodes(of(26100, "v1.31.0", "containerd://1.6.10")),
-        row(
-            "False",
-            "EndOfLife",
-            "win-1: support of containerd 1.6.39 ended on 2025-08-23. Upgrade containerd to 2.3.7",
-        )
-        .nodes(of(20348, "v1.34.1", "containerd://1.6.39")),
         row(
             "False",
             "TooOld",
-            "win-1: containerd 1.6.20 does not pin the pause image: kubelet 1.29 removes it when the disk",
+            "win-1: containerd 1.6.39 is older than 1.7.0, the oldest that winpool supports. Upgrade containerd to 1.7.28 or later",
         )
-        .nodes(of(20348, "v1.29.1", "containerd://1.6.20"))
-        .api_server(31),
-        row("False", "EndOfLife", "support of containerd 1.6.20 ended on 2025-08-23")
-            .nodes(of(20348, "v1.28.1", "containerd://1.6.20"))
+        .nodes(of(20348, "v1.34.1", "containerd://1.6.39")),
+        // The minimum for the images is higher than that for the kubelet.
+        row("False", "TooOld", "the oldest that winpool supports. Upgrade containerd to 1.7.6 or later")
+            .nodes(of(26100, "v1.31.0", "containerd://1.6.39")),
+        row("False", "TooOld", "win-1: containerd 1.7.2 does not pin the pause image: kubelet 1.31 removes it when the disk")
+            .nodes(of(20348, "v1.31.1", "containerd://1.7.2"))
             .api_server(31),
-        // containerd 2 does not support the CRI of this kubelet.
-        row("False", "EndOfLife", "Upgrade containerd to 1.7.35 or later, supported until 2026-09-30").nodes(of(
-            20348,
-            "v1.22.1",
-            "containerd://1.6.39",
-        )),
+        row(
+            "False",
+            "EndOfLife",
+            "win-1: support of containerd 1.7.34 ended on 2026-09-30. Upgrade containerd to 2.3.7 or later, supported until",
+        )
+        .nodes(of(20348, "v1.34.1", "containerd://1.7.34"))
+        .on("2026-10-01"),
         row("False", "EndOfLife", "Upgrade containerd to a supported release")
             .nodes(of(20348, "v1.34.1", "containerd://2.3.4"))
             .on("2031-01-01"),
@@ -281,27 +276,6 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
         // containerd may be configured with other handlers.
         absent("RuntimeSupported").pool(class("handler", "mine")),
         absent("RuntimeSupported").pool(hyperv()),
-        // 1.6 has no handler for Hyper-V by default.
-        row(
-            "False",
-            "HandlerUnavailable",
-            "handler runhcs-wcow-hypervisor for RuntimeClass special with isolation HyperV",
-        )
-        .nodes(of(20348, "v1.34.1", "containerd://1.6.39"))
-        .pool(hyperv()),
-        row(
-            "False",
-            "HandlerUnavailable",
-            "only runhcs-wcow-process. The rendered configuration adds it. See ConfigInEffect",
-        )
-        .nodes([unconfigured("containerd://1.6.39")])
-        .pool(hyperv())
-        .profile(json!({})),
-        row("True", "TooOldForNextMinor", "containerd 1.6.39 is too old for kubelet 1.35")
-            .nodes([configured("containerd://1.6.39")])
-            .pool(hyperv())
-            .profile(json!({}))
-            .on("2025-06-01"),
         row("Unknown", "UnknownVersion", "win-1: containerd 99.1.0 is not in the tables of winpool. Upgrade winpool")
             .nodes(of(20348, "v1.34.1", "containerd://99.1.0")),
         row("Unknown", "UnknownVersion", r#"win-1: container runtime "cri-o://1.30.0" is not known. Upgrade winpool"#)
@@ -481,6 +455,13 @@ fn a_profile_is_resolved_and_rendered_for_every_node() {
             .profile(greedy()),
         row("ConfigRendered", "False", "Failed", "win-2: for kubelet 1.34, containerd 99.1, Windows 10.0.20348: ")
             .nodes(["containerd://2.3.4", "containerd://99.1.0"].map(|runtime| web_node(20348, "v1.34.1", runtime)))
+            .profile(json!({})),
+        row("ConfigRendered", "False", "Failed", "win-1: for kubelet 1.29, containerd 2.1, Windows 10.0.20348: status.nodeInfo.kubeletVersion: kubelet 1.29 is older than 1.30, the oldest that winpool configures: upgrade")
+            .nodes([web_node(20348, "v1.29.1", "containerd://2.1.9")])
+            .api_server(31)
+            .profile(json!({})),
+        row("ConfigRendered", "False", "Failed", "containerd 1.6.0 is older than 1.7.0, the oldest that winpool configures: install a")
+            .nodes([web_node(20348, "v1.34.1", "containerd://1.6.39")])
             .profile(json!({})),
     ];
     table.iter().for_each(Row::check);

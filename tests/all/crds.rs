@@ -144,7 +144,7 @@ fn a_violation_of_a_schema_rule_is_reported_with_its_path() {
         ),
         (
             json!({"type": "boolean", "x-kubernetes-validations": [{"rule": "quantity(self)", "message": "m"}]}),
-            "a rule with `quantity`, which Kubernetes 1.25 may not support",
+            "a rule with `quantity`, which API servers may not support",
         ),
     ];
     for (schema, expected) in cases {
@@ -154,7 +154,7 @@ fn a_violation_of_a_schema_rule_is_reported_with_its_path() {
 }
 
 #[test]
-fn functions_and_syntax_after_kubernetes_1_25_are_rejected() {
+fn functions_and_syntax_beyond_the_standard_library_are_rejected() {
     for (rule, rejected) in [
         ("self.all(k, k.size() <= 63 && k.matches('^a$')) || !has(self.b) || self.c in ['d']", None),
         ("self.exists_one(a, a.b == 'c') ? self.x - 1 > 0 : self.y[0] != ''", None),
@@ -165,10 +165,10 @@ fn functions_and_syntax_after_kubernetes_1_25_are_rejected() {
         ("optional.none() == self", Some("none")),
         ("cel.bind(a, self, a)", Some("bind")),
     ] {
-        assert_eq!(function_after_1_25(rule), Ok(rejected.map(str::to_owned)), "{rule}");
+        assert_eq!(function_beyond_the_standard_library(rule), Ok(rejected.map(str::to_owned)), "{rule}");
     }
     for syntax in ["self.?a.orValue('') == ''", "self[?0] == 1", "[?self.a].size() > 0"] {
-        assert!(function_after_1_25(syntax).is_err(), "{syntax}");
+        assert!(function_beyond_the_standard_library(syntax).is_err(), "{syntax}");
     }
 }
 
@@ -215,11 +215,9 @@ fn check(schema: &Value, path: &str, violations: &mut Vec<String>) {
         if !rule["message"].is_string() {
             violation(&format!("a rule without a message: {cel}"));
         }
-        match function_after_1_25(cel) {
+        match function_beyond_the_standard_library(cel) {
             Err(()) => violation(&format!("a rule that does not parse: {cel}")),
-            Ok(Some(function)) => {
-                violation(&format!("a rule with `{function}`, which Kubernetes 1.25 may not support"))
-            }
+            Ok(Some(function)) => violation(&format!("a rule with `{function}`, which API servers may not support")),
             Ok(None) => {}
         }
     }
@@ -237,9 +235,9 @@ fn check(schema: &Value, path: &str, violations: &mut Vec<String>) {
 /// The functions that rules may call, all from the CEL standard library. Operators and macros are always allowed.
 const FUNCTIONS: &[&str] = &["contains", "endsWith", "matches", "size", "startsWith"];
 
-/// The first function of a rule that Kubernetes 1.25 may not support. An error means that the rule does not parse, such
-/// as with optional syntax (`?.`), which 1.25 does not support either.
-fn function_after_1_25(rule: &str) -> Result<Option<String>, ()> {
+/// The first function of a rule that is not in the standard library of CEL. An error means that the rule does not parse, such
+/// as with optional syntax (`?.`), which is not part of it either.
+fn function_beyond_the_standard_library(rule: &str) -> Result<Option<String>, ()> {
     let program = Program::compile(rule).map_err(|_| ())?;
     let called = program.references().functions().into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
     let operator = |name: &str| {

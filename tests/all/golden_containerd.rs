@@ -24,11 +24,6 @@ fn rendered(version: &str, pause_image: &str, cni: Cni) -> String {
 }
 
 #[test]
-fn containerd_1_6() {
-    assert_snapshot!(rendered("1.6.20", "mcr.microsoft.com/oss/kubernetes/pause:3.9", Cni::default()));
-}
-
-#[test]
 fn containerd_1_7() {
     let cni = Cni { bin_dir: "c:/opt/cni/bin".into(), conf_dir: r"C:\etc\cni\net.d".into() };
     assert_snapshot!(rendered("1.7.27", "mcr.microsoft.com/oss/kubernetes/pause:3.9", cni));

@@ -52,24 +52,8 @@ const fn containerd(major: u32, minor: u32) -> ContainerRuntime<ContainerdLine> 
 }
 
 #[test]
-fn kubelet_1_20() {
-    assert_snapshot!(rendered(&standard(), 20, containerd(1, 6), 17763));
-}
-
-#[test]
-fn kubelet_1_20_with_dockershim() {
-    let profile = profile(json!({"containerd": {"cni": {"binDir": r"C:\k\cni", "confDir": r"C:\k\cni\config"}}}));
-    assert_snapshot!(rendered(&profile, 20, ContainerRuntime::Dockershim, 17763));
-}
-
-#[test]
-fn kubelet_1_24() {
-    assert_snapshot!(rendered(&standard(), 24, containerd(1, 6), 20348));
-}
-
-#[test]
-fn kubelet_1_24_with_cri_dockerd() {
-    assert_snapshot!(rendered(&profile(json!({})), 24, ContainerRuntime::CriDockerd, 20348));
+fn kubelet_1_34_with_cri_dockerd() {
+    assert_snapshot!(rendered(&profile(json!({})), 34, ContainerRuntime::CriDockerd, 20348));
 }
 
 #[test]
@@ -124,11 +108,4 @@ fn standalone_kubelet_1_36() {
     };
     let variant = Variant { kubelet: Minor(36), runtime: containerd(2, 3), host: Build(26100) };
     assert_snapshot!(in_one(&standalone(&taints(), &everything(), &variant, &bootstrap).unwrap().files));
-}
-
-#[test]
-fn standalone_kubelet_1_20() {
-    let bootstrap = Bootstrap { client_ca_file: Some(r"C:\etc\kubernetes\pki\ca.crt".into()), ..Bootstrap::default() };
-    let variant = Variant { kubelet: Minor(20), runtime: containerd(1, 6), host: Build(17763) };
-    assert_snapshot!(in_one(&standalone(&taints(), &standard(), &variant, &bootstrap).unwrap().files));
 }

@@ -14,7 +14,7 @@ use winpool::commands::{
     output,
     render::{Rendered, render, snapshot},
 };
-use winpool_api::facts::{ContainerdVersion, Minor, containerd};
+use winpool_api::facts::{ContainerdVersion, Minor, containerd, support};
 use winpool_core::{
     Objects,
     manifests::{Budget, ManifestSet, Manifests},
@@ -24,26 +24,19 @@ use winpool_core::{
 
 use crate::golden::found;
 
-const KUBELETS: [Minor; 5] = [Minor(20), Minor(24), Minor(30), Minor(34), Minor(36)];
-const CONTAINERDS: [(u32, u32); 4] = [(1, 6), (1, 7), (2, 1), (2, 3)];
+const KUBELETS: [Minor; 3] = [support::OLDEST, Minor(34), support::NEWEST];
+const CONTAINERDS: [(u32, u32); 3] = [(1, 7), (2, 1), (2, 3)];
 /// The pairs with golden files, with each kubelet and each containerd.
-const GOLDEN_PAIRS: [(Minor, (u32, u32)); 5] =
-    [(Minor(20), (1, 6)), (Minor(24), (1, 6)), (Minor(30), (1, 7)), (Minor(34), (2, 1)), (Minor(36), (2, 3))];
+const GOLDEN_PAIRS: [(Minor, (u32, u32)); 3] = [(KUBELETS[0], (1, 7)), (KUBELETS[1], (2, 1)), (KUBELETS[2], (2, 3))];
+/// The samples.
+const SAMPLES: &str = "config/samples";
+/// The pool of the samples with golden files.
+const GOLDEN_POOL: &str = "web-2022";
 /// If set, the files are written instead of compared.
 const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The folder of samples for a Kubernetes minor.
-fn samples(kubelet: Minor) -> &'static str {
-    if kubelet < Minor(23) { "samples-1.20" } else { "samples" }
-}
-
-/// The pool of the samples with golden files.
-fn golden_pool(kubelet: Minor) -> &'static str {
-    if kubelet < Minor(23) { "web-2004" } else { "web-2022" }
 }
 
 /// The newest release of a containerd minor, which is what a node of that minor should run.
@@ -54,16 +47,13 @@ fn newest((major, minor): (u32, u32)) -> ContainerdVersion {
 /// The pairs in which the kubelet supports the containerd.
 fn supported_pairs() -> Vec<(Minor, (u32, u32))> {
     let pairs = KUBELETS.into_iter().flat_map(|kubelet| CONTAINERDS.map(|runtime| (kubelet, runtime)));
-    let fits = |(kubelet, runtime): &(Minor, (u32, u32))| {
-        let version = newest(*runtime);
-        containerd::minimum_for(*kubelet, version).is_none() && !containerd::too_new_for(*kubelet, version)
-    };
+    let fits = |(kubelet, runtime): &(Minor, (u32, u32))| containerd::minimum_for(*kubelet, newest(*runtime)).is_none();
     pairs.filter(fits).collect()
 }
 
 /// The output of `winpool render` for the samples.
 fn rendered((kubelet, runtime): (Minor, (u32, u32))) -> Rendered {
-    let folder = root().join("config").join(samples(kubelet));
+    let folder = root().join(SAMPLES);
     let resources = ManifestSet::new(Manifests::read(&[folder], &mut Budget::unbounded()).unwrap()).unwrap();
     let expected_node = ExpectedNode { kubelet, containerd: Some(newest(runtime)) };
     let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
@@ -104,28 +94,25 @@ fn expected() -> BTreeMap<PathBuf, String> {
     let mut golden = BTreeMap::new();
     for pair in GOLDEN_PAIRS {
         let rendered = rendered(pair);
-        for (name, text) in &files_of_pools(&rendered)[golden_pool(pair.0)] {
+        for (name, text) in &files_of_pools(&rendered)[GOLDEN_POOL] {
             golden.insert(PathBuf::from(pair_name(pair)).join(name), (*text).to_owned());
         }
     }
-    for kubelet in [Minor(20), Minor(36)] {
-        let pair = GOLDEN_PAIRS.into_iter().find(|(shown, _)| *shown == kubelet).unwrap();
-        let classes = rendered(pair).runtime_classes;
-        let documents: Vec<String> = classes.values().map(output::yaml).collect();
-        golden.insert(PathBuf::from(format!("runtime-classes-of-{}.yaml", samples(kubelet))), documents.join("---\n"));
-    }
+    let classes = rendered(GOLDEN_PAIRS[0]).runtime_classes;
+    let documents: Vec<String> = classes.values().map(output::yaml).collect();
+    golden.insert("runtime-classes.yaml".into(), documents.join("---\n"));
     golden.insert("pause-images.txt".into(), pause_images());
     golden
 }
 
 /// The pause image of each pool, as a table.
 fn pause_images() -> String {
-    let mut table = format!("{:<14}{:<12}{:<9}{:<12}PAUSE IMAGE\n", "SAMPLES", "POOL", "KUBELET", "CONTAINERD");
+    let mut table = format!("{:<12}{:<9}{:<12}PAUSE IMAGE\n", "POOL", "KUBELET", "CONTAINERD");
     for pair @ (kubelet, (major, minor)) in supported_pairs() {
         for (pool, files) in files_of_pools(&rendered(pair)) {
             let image = pause_image(&files);
             let (kubelet_text, runtime) = (kubelet.to_string(), format!("{major}.{minor}"));
-            let _ = writeln!(table, "{:<14}{pool:<12}{kubelet_text:<9}{runtime:<12}{image}", samples(kubelet));
+            let _ = writeln!(table, "{pool:<12}{kubelet_text:<9}{runtime:<12}{image}");
         }
     }
     table
@@ -176,13 +163,13 @@ fn every_kubelet_and_every_containerd_is_in_a_supported_golden_pair() {
 fn all_pairs_and_pools_render_to_the_golden_files_except_for_the_pause_image() {
     let golden: BTreeMap<_, _> = GOLDEN_PAIRS.into_iter().map(|pair| (pair, rendered(pair))).collect();
     let golden_file = |wanted: &dyn Fn(&(Minor, (u32, u32))) -> bool, name: &str| {
-        let (pair, rendered) = golden.iter().find(|(pair, _)| wanted(pair)).unwrap();
-        without_pause_image(&files_of_pools(rendered)[golden_pool(pair.0)], name)
+        let (_, rendered) = golden.iter().find(|(pair, _)| wanted(pair)).unwrap();
+        without_pause_image(&files_of_pools(rendered)[GOLDEN_POOL], name)
     };
     for pair @ (kubelet, runtime) in supported_pairs() {
         let rendered = rendered(pair);
         let pools = files_of_pools(&rendered);
-        assert_eq!(pools.keys().map(|pool| (*pool).to_owned()).collect::<Vec<_>>(), pools_of(samples(kubelet)));
+        assert_eq!(pools.keys().map(|pool| (*pool).to_owned()).collect::<Vec<_>>(), pools_of_the_samples());
         for (pool, files) in pools {
             let title = format!("{pool} for {}", pair_name(pair));
             assert_eq!(
@@ -203,9 +190,9 @@ fn all_pairs_and_pools_render_to_the_golden_files_except_for_the_pause_image() {
     }
 }
 
-/// The names of the pools in a folder of samples.
-fn pools_of(samples: &str) -> Vec<String> {
-    let files = fs::read_dir(root().join("config").join(samples)).unwrap().map(|entry| entry.unwrap().path());
+/// The names of the pools in the samples.
+fn pools_of_the_samples() -> Vec<String> {
+    let files = fs::read_dir(root().join(SAMPLES)).unwrap().map(|entry| entry.unwrap().path());
     let documents =
         files.flat_map(|file| serde_saphyr::from_multiple::<Value>(&fs::read_to_string(file).unwrap()).unwrap());
     let pools = documents.filter(|object| object["kind"] == "WindowsNodePool");

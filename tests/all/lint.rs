@@ -133,15 +133,16 @@ fn codes(report: &lint::LintReport) -> Vec<String> {
 }
 
 #[test]
-fn the_default_runtime_is_docker_before_kubernetes_1_24() {
-    let text = format!("{POD}    image: example.com/web:7\n  terminationGracePeriodSeconds: 60\n")
-        .replace("  os: {name: windows}\n", "");
-    let docker = |args: &[&str]| {
-        let all = [&["-f", "-", "-o", "json", "--ignore", "os-name-missing"], args].concat();
-        winpool(Path::new("."), &all, &text).found() == ["10 grace-period-docker"]
-    };
-    assert!(docker(&["--kubernetes", "1.23"]) && docker(&["--runtime", "docker"]));
-    assert!(!docker(&["--kubernetes", "1.24"]) && !docker(&["--kubernetes", "1.23", "--runtime", "containerd"]));
+fn the_default_runtime_is_containerd() {
+    let text = format!("{POD}    image: example.com/web:7\n  terminationGracePeriodSeconds: 60\n");
+    for (args, found) in [
+        (&["--runtime", "docker"][..], &["11 grace-period-docker"][..]),
+        (&["--runtime", "containerd"], &[]),
+        (&[], &[]),
+    ] {
+        let all = [&["-f", "-", "-o", "json"], args].concat();
+        assert_eq!(winpool(Path::new("."), &all, &text).found(), found, "{args:?}");
+    }
 }
 
 #[test]
@@ -231,8 +232,8 @@ fn every_kind_of_workload_is_checked_at_its_pod_template() {
 
 #[test]
 fn the_minor_determines_which_fields_are_rejected() {
-    let text = format!("{POD}    image: example.com/web:7\n  hostUsers: false\n");
-    for (minor, code) in [("1.24", "field-ignored"), ("1.25", "field-refused")] {
+    let text = format!("{POD}    image: example.com/web:7\n  resources: {{limits: {{memory: 1Gi}}}}\n");
+    for (minor, code) in [("1.33", "field-ignored"), ("1.34", "field-refused")] {
         let run = winpool(Path::new("."), &["-f", "-", "-o", "json", "--kubernetes", minor], &text);
         assert_eq!(run.found(), [format!("11 {code}")], "{minor}");
     }
@@ -313,7 +314,7 @@ fn invalid_usage_exits_with_2() {
         (&["-", "--baseline", "none.json"], "baseline none.json: cannot be read: No such file"),
         (&["-", "--baseline", "old.json"], "baseline old.json: has version 7, and this winpool reads version 1"),
         (&["-", "--write-baseline"], "--write-baseline needs the name of a file: --baseline FILE"),
-        (&["-f", "-", "--kubernetes", "1.9"], "--kubernetes: 1.9 does not support Windows nodes. Use 1.14 or later"),
+        (&["-f", "-", "--kubernetes", "1.29"], "--kubernetes: 1.29 is not supported. Use 1.30 or later"),
     ];
     for (args, text) in table {
         let run = winpool(folder.path(), args, "");

@@ -700,23 +700,20 @@ fn a_missing_taint_is_added_despite_an_annotation_of_cluster_api() {
 }
 
 #[test]
-fn an_old_kubelet_gets_the_build_label_from_its_kernel() {
+fn a_node_without_the_label_of_its_build_gets_it_whoever_removed_it() {
+    const BUILD: &str = "node.kubernetes.io/windows-build";
     let mut model = Model::new();
-    let old = node(
-        17763,
-        "docker://20.10.9",
-        &json!({"agentpool": "web", "node.kubernetes.io/windows-build": null}),
-        &json!([]),
-    );
-    model.put(NODE, "win-1", old);
-    model.put(
-        POOL,
-        "web",
-        web(json!({"windowsVersion": "ltsc2019", "runtimeClasses": [{"name": "w", "handler": "docker"}]})),
-    );
+    let labels = json!({"agentpool": "web", BUILD: null});
+    model.put(NODE, "win-1", node(20348, "containerd://2.1.9", &labels, &json!([])));
+    model.put(POOL, "web", web(json!({})));
     model.converge();
-    assert_eq!(label(win(&model), "node.kubernetes.io/windows-build"), Some("10.0.17763"));
-    assert!(status(&model, "web").conditions.iter().all(|condition| condition.type_ != "RuntimeSupported"));
+    assert_eq!(label(win(&model), BUILD), Some("10.0.20348"));
+    let mut model = converged(json!({}), json!([]));
+    for _ in 0..2 {
+        model.edit(NODE, "win-1", |node| drop(node["metadata"]["labels"].as_object_mut().unwrap().remove(BUILD)));
+        model.converge();
+        assert_eq!(label(win(&model), BUILD), Some("10.0.20348"), "removed by another client");
+    }
 }
 
 #[test]

@@ -55,9 +55,6 @@ fn rendered() -> Recorded {
     let mut model = Model::new();
     model.put(PROFILE, "standard", profile(sample()));
     let nodes = [
-        (17763, "docker://19.3.14", "v1.20.4"),
-        (20348, "docker://24.0.7", "v1.28.3"),
-        (17763, "containerd://1.6.28", "v1.25.3"),
         (20348, "containerd://1.7.27", "v1.30.4"),
         (20348, "containerd://2.1.4", "v1.34.1"),
         (26100, "containerd://2.2.0", "v1.36.0"),

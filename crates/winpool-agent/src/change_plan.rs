@@ -99,6 +99,8 @@ named_enum! {
         ManagedElsewhere,
         /// The kubelet's service is not installed in a known way.
         UnknownLayout,
+        /// The kubelet is older than 1.30.
+        UnsupportedKubelet,
         /// containerd is older than 1.7, or there is none.
         UnsupportedRuntime,
         /// The ConfigMap does not have the digest of the spec.

@@ -22,7 +22,7 @@ mod rke2;
 use std::time::Duration;
 
 use winpool_api::{
-    facts::{ContainerdVersion, KubeletVersion, Minor, layers::CONFIG_DIR_SINCE},
+    facts::{ContainerdVersion, KubeletVersion, Minor, support::OLDEST},
     named_enum,
 };
 
@@ -146,7 +146,7 @@ const INSTALL: &str = "Install the kubelet with kubeadm, RKE2 or EKS, or as a se
 /// Detects the layout of a node. Only reads, and runs `kubelet --version` and `containerd --version`.
 ///
 /// # Errors
-/// Another system configures the node, the layout is not known, or there is no supported containerd.
+/// Another system configures the node, the layout is not known, or kubelet or containerd are not supported.
 pub fn detect(host: &dyn Host) -> Result<Layout, Refusal> {
     let services = host.services().map_err(|error| unreadable("the services of the node", error))?;
     managed::refuse_managed(host, &services)?;
@@ -161,8 +161,6 @@ pub fn detect(host: &dyn Host) -> Result<Layout, Refusal> {
         _ => in_service(service)?,
     };
     let minor = kubelet_version(host, &program)?;
-    // Earlier kubelets read the directory only with an environment variable.
-    let drop_ins = drop_ins.filter(|_| minor >= CONFIG_DIR_SINCE);
     let service = service.name.clone();
     let kubelet = KubeletLayout { service, program, minor, config: Some(config), drop_ins, kubeconfig, flags };
     let containerd = containerd::detect(host, &services)?;
@@ -286,7 +284,14 @@ pub(super) fn directory(path: &str) -> &str {
 
 fn kubelet_version(host: &dyn Host, program: &str) -> Result<Minor, Refusal> {
     let text = version_text(host, program).map_err(unknown)?;
-    minor_in(&text).ok_or_else(|| unknown(format!("{program} --version printed `{}`", text.trim())))
+    match minor_in(&text) {
+        Some(minor) if minor < OLDEST => {
+            let wrong = format!("kubelet {minor} is older than {OLDEST}");
+            Err(refuse(RefusalReason::UnsupportedKubelet, wrong, "Upgrade the kubelet"))
+        }
+        Some(minor) => Ok(minor),
+        None => Err(unknown(format!("{program} --version printed `{}`", text.trim()))),
+    }
 }
 
 /// The minor of a program of Kubernetes, if it says so.

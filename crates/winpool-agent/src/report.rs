@@ -54,9 +54,8 @@ pub fn status(journal: &Journal, desired: &ConfigId, observed: &ObservedNode) ->
     }
 }
 
-/// The merge patch that replaces the status of a WindowsNodeConfig. Fields without a value are null, which removes them:
-/// server-side apply of Kubernetes 1.20 rejects the removal of an object such as `applied`. Facts that were not read yet stay: those of
-/// an agent that has ended are true until then.
+/// The merge patch that replaces the status of a WindowsNodeConfig. Fields without a value are null, which removes them. Facts that
+/// were not read yet stay, which server-side apply would remove: those of an agent that has ended are true until then.
 pub fn patch(status: &WindowsNodeConfigStatus) -> Value {
     let mut fields: BTreeMap<&str, Value> = OPTIONAL.map(|field| (field, Value::Null)).into();
     let status = json!(status);

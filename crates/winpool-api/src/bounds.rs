@@ -6,7 +6,7 @@
 //! The bounds come from the published schema, with the semantics of an API server: lengths count Unicode characters, an
 //! integer is within the range of its format, and the items of a list of type `map` have unique keys
 //! (kubernetes/kube-openapi, `pkg/validation/validate/values.go`, and
-//! kubernetes/apiextensions-apiserver, `pkg/apiserver/schema/listtype/validation.go`, 1.20 to 1.34).
+//! kubernetes/apiextensions-apiserver, `pkg/apiserver/schema/listtype/validation.go`, 1.34).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

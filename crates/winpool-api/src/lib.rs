@@ -2,7 +2,7 @@
 //!
 //! The group is `winpool.dev`, the version `v1alpha1`; all resources are cluster-scoped.
 //! [`facts`] has the tables about Windows, Kubernetes and containerd that describe what may be written in them.
-//! winpool-core repeats the checks of the CEL rules for API servers without CEL (before 1.25).
+//! winpool-core repeats the checks of the CEL rules for manifests in files.
 
 #![warn(missing_docs)]
 

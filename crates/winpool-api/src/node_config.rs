@@ -146,7 +146,6 @@ pub struct WindowsNodeConfigStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<ConfigReference>,
     /// The digests that failed on this node, the latest last.
-    // Written also if it is empty: server-side apply of Kubernetes 1.20 sets a removed list to null, and rejects it.
     #[serde(default)]
     #[schemars(length(max = 16))]
     pub rejected: Vec<RejectedConfig>,

@@ -187,7 +187,7 @@ pub struct RuntimeClassSpec {
     #[serde(default)]
     pub isolation: RuntimeClassIsolation,
     /// The handler in the container runtime, such as docker. Default: runhcs-wcow-process or runhcs-wcow-hypervisor by the isolation;
-    /// use docker for dockershim and cri-dockerd. Another one, without the prefix runhcs-, must be in status.runtimeHandlers of a node of the
+    /// use docker for cri-dockerd. Another one, without the prefix runhcs-, must be in status.runtimeHandlers of a node of the
     /// pool. It is immutable.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63), regex(pattern = HANDLER.pattern))]

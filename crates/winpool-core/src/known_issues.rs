@@ -113,7 +113,7 @@ fn of_versions(issue: &KnownIssue, installed: Installed, pods: Option<&PoolWorkl
 fn installed(component: NodeComponent, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> Installed {
     let containerd = |of: fn(_) -> Option<ComponentVersion>| match &node.runtime {
         Ok(ContainerRuntime::Containerd(version)) => of(*version).into(),
-        Ok(ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd) => Installed::Absent,
+        Ok(ContainerRuntime::CriDockerd) => Installed::Absent,
         Err(_) => Installed::Unknown,
     };
     match component {

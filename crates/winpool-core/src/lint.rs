@@ -149,13 +149,13 @@ fn check(
         findings.extend(container::check(template, spec, context.target));
         findings.extend(known_issue::check(template, spec, placement, context));
     } else if template.os == Some(System::Linux) {
-        findings.extend(pod::windows_options_on_linux(spec, context.target.minor));
+        findings.extend(pod::windows_options_on_linux(spec));
     } else if placement.system == Some(System::Linux) {
         findings.extend(pod::windows_options_beside_linux_selector(spec));
     }
     if !workload.spec()["os"].is_null() {
         findings.retain(|finding| finding.code != Code::OsNameMissing);
-        findings.extend(pod::os_name(spec, context.target.minor));
+        findings.extend(pod::os_name(spec));
     }
     if workload.annotations(host_process::INHERIT_USER).next().is_some() {
         findings.retain(|finding| finding.code != Code::HostProcessUser);

@@ -144,8 +144,8 @@ impl WindowsNode {
     }
 
     /// The RuntimeClass handlers of the node: see [`ContainerRuntime::handlers`].
-    pub fn handlers(&self, rendered: bool) -> Option<&'static [&'static str]> {
-        self.runtime.as_ref().ok()?.handlers(rendered)
+    pub fn handlers(&self) -> Option<&'static [&'static str]> {
+        self.runtime.as_ref().ok()?.handlers()
     }
 
     /// Whether an admission policy has added this taint at the creation of the node, for this pool.
@@ -186,7 +186,6 @@ impl From<Node> for WindowsNode {
         let spec = node.spec.unwrap_or_default();
         let is_rke2 = info.kubelet_version.contains("+rke2");
         let kubelet: Result<KubeletVersion, _> = info.kubelet_version.parse().map_err(|_| info.kubelet_version.into());
-        let minor = kubelet.as_ref().ok().map(|kubelet| kubelet.minor);
         Self {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
@@ -204,7 +203,7 @@ impl From<Node> for WindowsNode {
             unschedulable: spec.unschedulable == Some(true),
             cordon: annotations.get(annotation::CORDONED).and_then(|text| serde_json::from_str(text).ok()),
             os: info.kernel_version.parse().map_err(|_| info.kernel_version.into()),
-            runtime: ContainerRuntime::read(&info.container_runtime_version, minor)
+            runtime: ContainerRuntime::read(&info.container_runtime_version)
                 .ok_or_else(|| info.container_runtime_version.into()),
             kubelet,
             is_rke2,

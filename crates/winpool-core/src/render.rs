@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use derive_more::Display;
 use winpool_api::{
     Taint,
-    facts::{self, Build, ContainerRuntime, ContainerdLine, Minor, kubelet_flags::LAST_WITH_DOCKERSHIM},
+    facts::{Build, ContainerRuntime, ContainerdLine, Minor},
 };
 
 use crate::{
@@ -79,7 +79,7 @@ pub struct Configuration {
 /// Renders the layers for a variant. Its nodes register with the taints.
 ///
 /// # Errors
-/// All problems: an impossible variant, gates and fields that the kubelet does not accept, a pause image without an
+/// All problems: a kubelet or containerd that winpool does not support, gates and fields that the kubelet does not accept, a pause image without an
 /// entry for the host, and settings that containerd does not accept.
 pub fn render(taints: &[Taint], profile: &Profile, variant: &Variant) -> Result<Configuration, Vec<Problem>> {
     files(taints, profile, variant, None)
@@ -111,8 +111,7 @@ fn files(
 ) -> Result<Configuration, Vec<Problem>> {
     let scope = if bootstrap.is_some() { Scope::Whole } else { Scope::Layer };
     let minor = variant.kubelet;
-    let mut problems: Vec<Problem> = impossible_variant(variant).into_iter().collect();
-    problems.extend(kubelet::problems(&profile.kubelet, minor));
+    let mut problems = kubelet::problems(&profile.kubelet, minor);
     problems.extend(containerd::snapshotter_problem(&profile.containerd_extra, variant.host));
     if let Some(settings) = &profile.kube_proxy {
         problems.extend(profile::gate_problems(GatedProgram::KubeProxy, &settings.feature_gates, minor));
@@ -123,10 +122,10 @@ fn files(
         Err(_) => Ok(Vec::new()),
     };
     match (image, runtime) {
-        (Ok(image), Ok(runtime)) if problems.is_empty() => {
+        (Ok(_), Ok(runtime)) if problems.is_empty() => {
             let mut files = BTreeMap::from_iter(runtime);
             files.insert(KUBELET_YAML.to_owned(), kubelet::yaml(taints, profile, variant, scope));
-            files.insert(KUBELET_ARGS.to_owned(), kubelet::args(taints, profile, variant, image.as_deref(), scope));
+            files.insert(KUBELET_ARGS.to_owned(), kubelet::args(profile, minor));
             if let Some(settings) = &profile.kube_proxy {
                 let kubeconfig = bootstrap.and_then(|bootstrap| bootstrap.kube_proxy_kubeconfig.as_deref());
                 files.insert(KUBE_PROXY_YAML.to_owned(), kube_proxy::yaml(settings, minor, kubeconfig));
@@ -147,26 +146,7 @@ pub fn comment_lines(comment: &str) -> String {
     comment.lines().map(|line| format!("# {line}\n")).collect()
 }
 
-/// The reason why a variant cannot exist.
-fn impossible_variant(variant: &Variant) -> Option<Problem> {
-    let Variant { kubelet, runtime, .. } = *variant;
-    let path = "status.nodeInfo.containerRuntimeVersion";
-    match runtime {
-        ContainerRuntime::Dockershim if kubelet > LAST_WITH_DOCKERSHIM => {
-            let wrong = format!(
-                "kubelet {kubelet} does not include dockershim, which was removed after {LAST_WITH_DOCKERSHIM}"
-            );
-            Some(Problem::new(path, wrong, "install containerd, or cri-dockerd for Docker Engine"))
-        }
-        ContainerRuntime::CriDockerd if kubelet <= LAST_WITH_DOCKERSHIM => {
-            let wrong = format!("kubelet {kubelet} uses dockershim for Docker Engine");
-            Some(Problem::new(path, wrong, "render for dockershim"))
-        }
-        _ => None,
-    }
-}
-
-/// The files of the container runtime. dockershim has none, because it is part of the kubelet.
+/// The files of the container runtime.
 fn runtime_files(
     profile: &Profile,
     runtime: ContainerRuntime<ContainerdLine>,
@@ -179,14 +159,10 @@ fn runtime_files(
         ContainerRuntime::CriDockerd => {
             return Ok(vec![(CRI_DOCKERD_ARGS.to_owned(), docker::args(settings, image, scope))]);
         }
-        ContainerRuntime::Dockershim => return Ok(Vec::new()),
     };
     let input = containerd::ContainerdInput { version, pause_image: image, settings, extra: &profile.containerd_extra };
     let mut files = vec![(CONTAINERD_TOML.to_owned(), containerd::toml(&input, scope)?)];
-    // In other release lines the mirrors are in containerd.toml.
-    if facts::containerd::release_line(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
-        files.extend(settings.registry_mirrors.iter().map(hosts::hosts));
-    }
+    files.extend(settings.registry_mirrors.iter().map(hosts::hosts));
     Ok(files)
 }
 
@@ -228,21 +204,13 @@ mod tests {
         ];
         assert_eq!(keys(mirrors.clone(), variant(30, containerd(1, 7), 20348)), with_containerd);
         assert_eq!(
-            keys(mirrors.clone(), variant(20, containerd(1, 4), 17763)),
-            ["containerd.toml", "kubelet.args", "kubelet.yaml"]
-        );
-        assert_eq!(
-            keys(mirrors.clone(), variant(20, ContainerRuntime::Dockershim, 17763)),
-            ["kubelet.args", "kubelet.yaml"]
-        );
-        assert_eq!(
-            keys(mirrors, variant(24, ContainerRuntime::CriDockerd, 20348)),
+            keys(mirrors, variant(30, ContainerRuntime::CriDockerd, 20348)),
             ["cri-dockerd.args", "kubelet.args", "kubelet.yaml"]
         );
         let services = json!({"kubeProxy": {}, "proxy": {"httpProxy": "http://proxy:3128"}});
         assert_eq!(
-            keys(services, variant(20, ContainerRuntime::Dockershim, 17763)),
-            ["environment", "kube-proxy.yaml", "kubelet.args", "kubelet.yaml"]
+            keys(services, variant(30, ContainerRuntime::CriDockerd, 17763)),
+            ["cri-dockerd.args", "environment", "kube-proxy.yaml", "kubelet.args", "kubelet.yaml"]
         );
     }
 
@@ -251,13 +219,13 @@ mod tests {
         let texts = |source: &str| -> String {
             let profile = profile(json!({"pauseImage": {"source": source}}));
             let variants = [
-                variant(24, ContainerRuntime::CriDockerd, 20348),
-                variant(20, containerd(1, 7), 17763),
+                variant(30, ContainerRuntime::CriDockerd, 20348),
+                variant(30, containerd(1, 7), 17763),
                 variant(36, containerd(2, 3), 26100),
             ];
             variants.iter().flat_map(|variant| render(&[], &profile, variant).unwrap().files.into_values()).collect()
         };
-        assert_eq!(texts("Microsoft").matches("kubernetes/pause").count(), 5);
+        assert_eq!(texts("Microsoft").matches("kubernetes/pause").count(), 3);
         assert!(!texts("Node").contains("pause"), "{}", texts("Node"));
     }
 
@@ -303,29 +271,15 @@ mod tests {
 
     #[test]
     fn all_problems_of_a_variant_are_reported() {
-        let gates = json!({"kubelet": {"featureGates": {"NoSuchGate": true}, "extra": {"podLogsDir": "C:\\logs"}}});
+        let gates = json!({"kubelet": {"featureGates": {"NoSuchGate": true}, "extra": {"crashLoopBackOff": {"maxContainerRestartPeriod": "1m"}}}});
         let table = [
-            (
-                json!({}),
-                variant(24, ContainerRuntime::Dockershim, 20348),
-                vec!["status.nodeInfo.containerRuntimeVersion"],
-            ),
-            (
-                json!({}),
-                variant(23, ContainerRuntime::CriDockerd, 20348),
-                vec!["status.nodeInfo.containerRuntimeVersion"],
-            ),
-            (json!({}), variant(30, containerd(1, 3), 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
+            (gates.clone(), variant(29, containerd(1, 7), 20348), vec!["status.nodeInfo.kubeletVersion"]),
+            (json!({}), variant(30, containerd(1, 6), 20348), vec!["status.nodeInfo.containerRuntimeVersion"]),
             (json!({}), variant(30, containerd(1, 7), 19042), vec!["spec.pauseImage"]),
             (
                 gates,
-                variant(24, ContainerRuntime::Dockershim, 18363),
-                vec![
-                    "status.nodeInfo.containerRuntimeVersion",
-                    "spec.kubelet.featureGates.NoSuchGate",
-                    "spec.kubelet.extra.podLogsDir",
-                    "spec.pauseImage",
-                ],
+                variant(31, containerd(2, 1), 19042),
+                vec!["spec.kubelet.featureGates.NoSuchGate", "spec.kubelet.extra.crashLoopBackOff", "spec.pauseImage"],
             ),
         ];
         for (spec, variant, paths) in table {
@@ -335,25 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn the_image_that_the_kubelet_keeps_is_the_one_that_containerd_runs() {
-        let own = json!({"pauseImage": {"source": "Custom", "repository": "registry.example/pause", "tag": "9"}});
-        for spec in [json!({}), json!({"pauseImage": {"source": "Upstream"}}), own] {
-            let files = render(&[], &profile(spec), &variant(24, containerd(1, 6), 20348)).unwrap().files;
-            let image = files[KUBELET_ARGS].lines().find_map(|line| line.strip_prefix("--pod-infra-container-image="));
-            assert!(files[CONTAINERD_TOML].contains(&format!("sandbox_image = \"{}\"", image.unwrap())));
-        }
-    }
-
-    #[test]
     fn a_variant_is_displayed_with_its_versions() {
         assert_eq!(
             variant(34, containerd(2, 1), 20348).to_string(),
             "kubelet 1.34, containerd 2.1, Windows 10.0.20348"
         );
-        let dockershim = variant(20, ContainerRuntime::Dockershim, 17763);
-        assert_eq!(dockershim.to_string(), "kubelet 1.20, dockershim, Windows 10.0.17763");
-        assert_eq!(containerd(2, 1).to_string(), "containerd 2.1");
-        let cri_dockerd = variant(24, ContainerRuntime::CriDockerd, 20348);
-        assert_eq!(cri_dockerd.to_string(), "kubelet 1.24, cri-dockerd, Windows 10.0.20348");
+        let cri_dockerd = variant(30, ContainerRuntime::CriDockerd, 20348);
+        assert_eq!(cri_dockerd.to_string(), "kubelet 1.30, cri-dockerd, Windows 10.0.20348");
     }
 }

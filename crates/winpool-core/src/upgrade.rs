@@ -6,7 +6,6 @@ use serde::Serialize;
 use winpool_api::facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, builds, containerd,
     known_issues::{ComponentVersion, KNOWN_ISSUES, KnownIssue, NodeComponent, Precondition},
-    kubelet_flags::{self, LAST_WITH_DOCKERSHIM},
     skew::{Skew, skew},
     support,
 };
@@ -17,7 +16,7 @@ use super::{
     node::WindowsNode,
     pool::{Pool, Snapshot, Spec, configs::variant},
     profile::Profile,
-    render::{self, KUBELET_ARGS, Scope, Variant, pause},
+    render::{self, Variant, pause},
     tables,
     workload::PoolWorkloads,
 };
@@ -52,22 +51,12 @@ enum UpgradeIssue {
         /// The oldest that the kubelet needs.
         minimum: ContainerdVersion,
     },
-    /// containerd does not pin the pause image, and the image garbage collection of the kubelet no longer keeps it.
-    PauseImageNotPinned {
-        installed: ContainerdVersion,
-        /// The first of its line that pins the image.
-        minimum: ContainerdVersion,
-    },
-    /// The kubelet has no dockershim.
-    DockershimRemoved,
     /// A container runtime that winpool does not know.
     UnknownRuntime(ForeignText),
     /// The kubelet does not support the Windows build.
     BuildNotSupported(Build),
     /// The profile cannot be rendered for the kubelet.
     NotRenderable { profile: String, problem: Problem },
-    /// The kubelet does not know these flags of the current command line.
-    FlagsRemoved(Vec<&'static str>),
     PauseImageChanged {
         /// The image now.
         from: String,
@@ -102,8 +91,6 @@ impl UpgradeIssue {
     fn parts(&self, target: Minor) -> (&'static str, bool, String, Option<String>) {
         let breaks = |concern, problem, remedy: String| (concern, true, problem, Some(remedy));
         let changes = |concern, problem, remedy: &str| (concern, false, problem, Some(remedy.to_owned()));
-        let upgrade_containerd =
-            |minimum: &ContainerdVersion| format!("Upgrade containerd to {minimum} or later first");
         match self {
             Self::KubeletTooOld { kubelet, oldest } => breaks(
                 "VersionSkew",
@@ -118,18 +105,7 @@ impl UpgradeIssue {
             Self::ContainerdTooOld { installed, minimum } => breaks(
                 "ContainerRuntime",
                 format!("containerd {installed} is too old for kubelet {target}"),
-                upgrade_containerd(minimum),
-            ),
-            Self::PauseImageNotPinned { installed, minimum } => {
-                let problem = format!(
-                    "containerd {installed} does not pin the pause image, and kubelet {target} deletes it when the disk fills up"
-                );
-                changes("ContainerRuntime", problem, &upgrade_containerd(minimum))
-            }
-            Self::DockershimRemoved => breaks(
-                "ContainerRuntime",
-                format!("kubelet {target} has no dockershim"),
-                "Install containerd, or cri-dockerd for Docker Engine, first".to_owned(),
+                format!("Upgrade containerd to {minimum} or later first"),
             ),
             Self::UnknownRuntime(runtime) => changes(
                 "ContainerRuntime",
@@ -143,14 +119,6 @@ impl UpgradeIssue {
             ),
             Self::NotRenderable { profile, problem } => {
                 ("Configuration", true, format!("WindowsRuntimeProfile {profile}: {problem}"), None)
-            }
-            Self::FlagsRemoved(flags) => {
-                let remedy = format!(
-                    "Remove this from its command line, and install the {KUBELET_ARGS} rendered for {target} together with the \
-                     new kubelet"
-                );
-                let problem = format!("kubelet {target} does not start with --{}", flags.join(", --"));
-                breaks("KubeletFlags", problem, remedy)
             }
             Self::PauseImageChanged { from, to } => changes(
                 "PauseImage",
@@ -276,23 +244,12 @@ impl Issues {
 
     fn runtime(&mut self, node: &WindowsNode) {
         let issue = match &node.runtime {
-            Ok(ContainerRuntime::Containerd(installed)) => self.containerd(*installed),
-            Ok(ContainerRuntime::Dockershim) if self.target > LAST_WITH_DOCKERSHIM => {
-                Some(UpgradeIssue::DockershimRemoved)
-            }
-            Ok(ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd) => None,
+            Ok(ContainerRuntime::Containerd(installed)) => containerd::minimum_for(self.target, *installed)
+                .map(|minimum| UpgradeIssue::ContainerdTooOld { installed: *installed, minimum }),
+            Ok(ContainerRuntime::CriDockerd) => None,
             Err(text) => Some(UpgradeIssue::UnknownRuntime(text.clone())),
         };
         issue.into_iter().for_each(|issue| self.add(issue, [&node.name]));
-    }
-
-    fn containerd(&self, installed: ContainerdVersion) -> Option<UpgradeIssue> {
-        if let Some(minimum) = containerd::minimum_for(self.target, installed) {
-            return Some(UpgradeIssue::ContainerdTooOld { installed, minimum });
-        }
-        let spared = self.target <= kubelet_flags::LAST_TO_KEEP_POD_INFRA_IMAGE;
-        let minimum = containerd::minimum_to_pin(installed).filter(|_| !spared)?;
-        Some(UpgradeIssue::PauseImageNotPinned { installed, minimum })
     }
 
     /// Not an issue of the upgrade if the build is not supported before it either.
@@ -314,35 +271,18 @@ impl Issues {
         for (now, nodes) in names {
             let then = Variant { kubelet: self.target, ..now };
             let problems_of = |variant| render::render(&spec.taints, profile, variant).err().unwrap_or_default();
-            let problems = problems_of(&then);
-            if now.runtime == ContainerRuntime::Dockershim && !problems.is_empty() {
-                // The runtime itself is the issue.
-                continue;
-            }
             let known = problems_of(&now);
-            for problem in problems.into_iter().filter(|problem| !known.contains(problem)) {
+            for problem in problems_of(&then).into_iter().filter(|problem| !known.contains(problem)) {
                 let issue = UpgradeIssue::NotRenderable { profile: name.to_owned(), problem };
                 self.add(issue, nodes.iter().copied());
             }
             let (Ok(from), image_then) = (pause::image(profile, &now), pause::image(profile, &then)) else { continue };
-            // All flags that these nodes need now, including those that the bootstrap sets.
-            let args = render::kubelet::args(&spec.taints, profile, &now, from.as_deref(), Scope::Whole);
-            let removed = self.removed_flags(&args);
-            if !removed.is_empty() {
-                self.add(UpgradeIssue::FlagsRemoved(removed), nodes.iter().copied());
-            }
             if let (Some(from), Ok(Some(to))) = (from, image_then)
                 && from != to
             {
                 self.add(UpgradeIssue::PauseImageChanged { from, to }, nodes.iter().copied());
             }
         }
-    }
-
-    /// The flags of a `kubelet.args` file that kubelets of `target` do not know.
-    fn removed_flags(&self, args: &str) -> Vec<&'static str> {
-        let flag = |line: &str| kubelet_flags::flag(line.trim_start_matches('-').split('=').next()?);
-        args.lines().filter_map(flag).filter(|flag| !flag.known_in(self.target)).map(|flag| flag.name).collect()
     }
 }
 
@@ -492,61 +432,19 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_image_that_loses_its_protection_is_reported() {
-        let node = node("a", "10.0.20348.1", "v1.28.2", "containerd://1.6.20");
-        let found = messages(json!({}), std::slice::from_ref(&node), 29);
-        let expected = "changes ContainerRuntime: containerd 1.6.20 does not pin the pause image, and kubelet 1.29 deletes it \
-                        when the disk fills up. Upgrade containerd to 1.6.22 or later first [a]";
-        assert!(found.contains(&expected.to_owned()), "{found:?}");
-        assert!(messages(json!({}), &[node], 28).iter().all(|message| !message.contains("pin the pause")));
-    }
-
-    #[test]
-    fn dockershim_is_removed_after_1_23() {
-        let nodes = [
-            node("shim", "10.0.17763.1", "v1.23.5", "docker://20.10.9"),
-            node("cri", "10.0.17763.1", "v1.24.0", "docker://20.10.9"),
-        ];
-        let found = messages(
-            json!({"pauseImage": {"source": "Custom", "repository": "mirror.example/pause", "tag": "1"}}),
-            &nodes,
-            24,
-        );
-        assert_eq!(
-            found,
-            ["breaks ContainerRuntime: kubelet 1.24 has no dockershim. Install containerd, or cri-dockerd for Docker \
-              Engine, first [shim]"]
-        );
-    }
-
-    #[test]
     fn a_removed_feature_gate_is_reported_with_its_remedy() {
-        let nodes = [node("a", "10.0.20348.1", "v1.27.2", "containerd://1.7.28")];
-        let gates = json!({"kubelet": {"featureGates": {"WindowsHostProcessContainers": true}}});
-        insta::assert_snapshot!(messages(gates, &nodes, 28).join("\n"), @"breaks Configuration: WindowsRuntimeProfile standard: spec.kubelet.featureGates.WindowsHostProcessContainers: the gate exists up to kubelet 1.27, and kubelet 1.28 does not start with it: remove it, or use another profile for these nodes [a]");
-    }
-
-    #[test]
-    fn a_removed_flag_is_reported() {
-        let nodes = [node("a", "10.0.20348.1", "v1.26.2", "containerd://1.7.28")];
-        let found = messages(json!({}), &nodes, 27);
-        let flags: Vec<_> = found.iter().filter(|message| message.contains("KubeletFlags")).collect();
-        assert_eq!(
-            flags,
-            [
-                "breaks KubeletFlags: kubelet 1.27 does not start with --container-runtime. Remove this from its command \
-              line, and install the kubelet.args rendered for 1.27 together with the new kubelet [a]"
-            ]
-        );
-        assert!(messages(json!({}), &nodes, 26).is_empty());
+        let nodes = [node("a", "10.0.20348.1", "v1.34.2", "containerd://2.2.1")];
+        let gates = json!({"kubelet": {"featureGates": {"ComponentSLIs": true}}});
+        insta::assert_snapshot!(messages(gates, &nodes, 35).join("\n"), @"breaks Configuration: WindowsRuntimeProfile standard: spec.kubelet.featureGates.ComponentSLIs: the gate exists up to kubelet 1.34, and kubelet 1.35 does not start with it: remove it, or use another profile for these nodes [a]");
     }
 
     #[test]
     fn a_pool_without_nodes_is_checked_by_its_windows_version() {
-        let table = [(22, 1), (23, 0), (36, 0)];
-        for (target, expected) in table {
-            let found = messages(json!({}), &[], target);
-            assert_eq!(found.len(), expected, "ltsc2022 is supported since 1.23: {found:?}");
+        let snapshot = Snapshot { api_server: Some(Minor(34)), ..Snapshot::default() };
+        for (windows, expected) in [("ltsc2019", 1), ("ltsc2022", 0)] {
+            let spec = json!({"windowsVersion": windows, "fallback": true});
+            let pool = Pool::from_object(read(json!({"metadata": {"name": "web"}, "spec": spec})));
+            assert_eq!(issues(&snapshot, Some(&pool), &[], Minor(35)).len(), expected, "{windows}");
         }
     }
 }

@@ -137,7 +137,7 @@ fn check_whole(program: &Program, file: &str, expected: &Table) -> Result<()> {
     let understood = program.dump_text(file)?;
     let runtime = |handler, setting| [keys.runtimes, &[handler, setting]].concat();
     let (CniBin::Directory(cni_bin) | CniBin::Directories(cni_bin)) = keys.cni_bin;
-    let mut paths = vec![
+    let paths = [
         vec!["root"],
         vec!["state"],
         [keys.grpc, &["address"]].concat(),
@@ -146,12 +146,12 @@ fn check_whole(program: &Program, file: &str, expected: &Table) -> Result<()> {
         keys.default_runtime_name.to_vec(),
         cni_bin.to_vec(),
         keys.cni_conf_dir.to_vec(),
+        keys.registry_config_path.to_vec(),
         DIFFERS.to_vec(),
         runtime(PROCESS_HANDLER, "runtime_type"),
         runtime(HYPERV_HANDLER, "runtime_type"),
         runtime(HYPERV_HANDLER, "options"),
     ];
-    paths.extend(keys.registry_config_path.map(<[_]>::to_vec));
     for path in paths {
         let (written, understood) = (at(expected, &path)?, at(&understood, &path)?);
         ensure!(written == understood, "{path:?}: the file has {written}, containerd understood {understood}");
@@ -175,11 +175,6 @@ fn everything(release_line: &ReleaseLine) -> ContainerdSettings {
         "oom_score = -500\n[plugins.'{plugin}']\nmax_concurrent_downloads = 7\nimage_pull_progress_timeout = '45m'\n\
          [plugins.'io.containerd.gc.v1.scheduler']\nschedule_delay = '1s'\n"
     );
-    // A setting that 1.6 does not have.
-    let extra_config = match release_line.first < ContainerdVersion::new(1, 7, 0) {
-        true => extra_config.replace("image_pull_progress_timeout = '45m'\n", ""),
-        false => extra_config,
-    };
     ContainerdSettings {
         cni: Cni { bin_dir: r"D:\it's\cni bin".into(), conf_dir: r"D:\cni\conf".into() },
         root: r"D:\containerd".into(),

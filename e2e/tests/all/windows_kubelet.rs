@@ -231,7 +231,7 @@ fn the_windows_kubelet_accepts_what_is_rendered_for_it() {
     let program = Program::new().unwrap();
     let mut all = BTreeSet::new();
     for spec in profiles() {
-        for runtime in [CONTAINERD, ContainerRuntime::Dockershim] {
+        for runtime in [CONTAINERD, ContainerRuntime::CriDockerd] {
             for host in builds_supported_by(MINOR).unwrap() {
                 all.extend([taints(), Vec::new()].map(|taints| rendered(&spec, &taints, runtime, *host)));
             }
@@ -374,7 +374,7 @@ fn a_relative_value_of_resolv_conf_in_a_file_is_a_path_and_one_of_the_flag_is_no
 fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
     let program = Program::new().unwrap();
     let bootstrap = bootstrap(&program);
-    for runtime in [CONTAINERD, ContainerRuntime::Dockershim] {
+    for runtime in [CONTAINERD, ContainerRuntime::CriDockerd] {
         let variant = Variant { kubelet: MINOR, runtime, host: Build(17763) };
         let files = of_kubelet(&standalone(&taints(), &checked(&json!({})), &variant, &bootstrap).unwrap());
         assert_eq!(yaml_of(&files)["clusterDNS"], json!(["10.96.0.10"]));

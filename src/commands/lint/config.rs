@@ -297,8 +297,8 @@ mod tests {
                 ".winpool-lint.yaml:1: kubernetes: must be a string, in quotes if it is a number: write a string, in quotes if it is a number",
             ),
             (
-                "kubernetes: '1.9'\n",
-                ".winpool-lint.yaml:1: kubernetes: 1.9 does not support Windows nodes. Use 1.14 or later: write a version such as \"1.34\"",
+                "kubernetes: '1.29'\n",
+                ".winpool-lint.yaml:1: kubernetes: 1.29 is not supported. Use 1.30 or later: write a version such as \"1.34\"",
             ),
             ("failOn: never\n", ".winpool-lint.yaml:1: failOn: unknown value \"never\": write one of error, warning"),
             (

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use winpool_api::facts::{ContainerRuntime, layers::KUBEADM_PATCHES_SINCE};
+use winpool_api::facts::ContainerRuntime;
 use winpool_core::{
     Problem,
     manifests::{LocatedProblem, ManifestSet},
@@ -51,7 +51,7 @@ pub fn files(
         let Some((view, in_profile)) = profile else { continue };
         let Ok(profile) = &view.profile else { continue };
         let (rendered, failed) = match format {
-            NodeFileFormat::Kubeadm => for_kubeadm(active),
+            NodeFileFormat::Kubeadm => (for_kubeadm(active), Vec::new()),
             NodeFileFormat::PowerShell => (scripts(active, profile), Vec::new()),
             NodeFileFormat::Standalone(bootstrap) => complete(&plan.pool, spec, active, profile, bootstrap),
         };
@@ -70,18 +70,10 @@ fn printed(files: &BTreeMap<String, String>, format: &NodeFileFormat) -> String 
     files.iter().map(|(path, text)| format!("==> {path} <==\n{text}\n")).collect()
 }
 
-fn for_kubeadm(active: &ActivePool) -> FilesAndProblems {
-    let (mut files, mut problems) = FilesAndProblems::default();
+fn for_kubeadm(active: &ActivePool) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
     for (name, RenderedConfig { configuration, variants, .. }) in &active.configs.configs {
         let kubelets: BTreeSet<_> = variants.iter().map(|variant| variant.kubelet).collect();
-        let unsupported = kubelets.iter().filter(|kubelet| **kubelet < KUBEADM_PATCHES_SINCE);
-        problems.extend(unsupported.map(|kubelet| {
-            let wrong =
-                format!("kubeadm {kubelet} does not support patches for KubeletConfiguration, only 1.25 or later");
-            let remedy =
-                r"render without --target, and merge kubelet.yaml into C:\var\lib\kubelet\config.yaml after the join";
-            Problem::new("status.nodeInfo.kubeletVersion", wrong, remedy)
-        }));
         files.extend(configuration.files.iter().map(|(key, text)| {
             let (path, text) = match kubelets.last() {
                 Some(newest) if key == KUBELET_YAML => (KUBEADM_PATCH.to_owned(), kubeadm_patch(text, *newest)),
@@ -90,7 +82,7 @@ fn for_kubeadm(active: &ActivePool) -> FilesAndProblems {
             (format!("{name}/{path}"), text)
         }));
     }
-    (files, problems)
+    files
 }
 
 fn scripts(active: &ActivePool, profile: &Profile) -> BTreeMap<String, String> {
@@ -127,7 +119,6 @@ fn complete(
 fn directory_name(Variant { kubelet, runtime, host }: &Variant) -> String {
     let runtime = match runtime {
         ContainerRuntime::Containerd(line) => format!("containerd-{line}"),
-        ContainerRuntime::Dockershim => "dockershim".to_owned(),
         ContainerRuntime::CriDockerd => "cri-dockerd".to_owned(),
     };
     format!("kubelet-{kubelet}-{runtime}-{host}")

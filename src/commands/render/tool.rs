@@ -8,7 +8,7 @@ use super::{Documents, Input, autoscaler_hints, cluster_class_patches, files::No
 /// A tool that configures nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum NodeTool {
-    /// A directory of patches for kubeadm 1.25 or later, and the other files for the node
+    /// A directory of patches for kubeadm, and the other files for the node
     Kubeadm,
     /// A ClusterConfig of eksctl with a self-managed node group
     EksNodegroup,

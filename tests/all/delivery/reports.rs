@@ -142,9 +142,10 @@ fn what_agents_report_of_an_applied_configuration_is_named_beside_what_is_worse(
 #[test]
 fn nothing_is_assigned_to_nodes_that_cannot_run_the_agent_and_the_pool_names_them() {
     let mut cluster = Cluster::new(3, never_drain());
-    cluster.model.put(NODE, "win-1", node(20348, "containerd://1.6.20", &json!({"agentpool": "web"}), &json!([])));
+    cluster.model.put(NODE, "win-1", node(20348, "docker://27.5.1", &json!({"agentpool": "web"}), &json!([])));
     cluster.reconcile("web");
-    let obstacle = "win-1: the agent needs containerd 1.7.0 or later, and this is 1.6.20. Upgrade containerd";
+    let obstacle = "win-1: the agent needs containerd, and this is Docker. Replace the node, or move it to a pool with \
+                    delivery.method: None";
     let (_, reason, message) = config_in_effect(&cluster.reconcile("web"));
     assert_eq!(reason, "RollingOut");
     assert!(message.contains(obstacle), "{message}");
@@ -154,6 +155,6 @@ fn nothing_is_assigned_to_nodes_that_cannot_run_the_agent_and_the_pool_names_the
     assert_eq!(cluster.model.names(NODE_CONFIG), ["win-2", "win-3"]);
 
     cluster.model.edit(NODE, "win-1", |node| node["status"]["nodeInfo"]["containerRuntimeVersion"] = json!(RUNTIME));
-    assert_eq!(config_in_effect(&cluster.converge()).1, "InEffect", "after the upgrade of containerd");
+    assert_eq!(config_in_effect(&cluster.converge()).1, "InEffect", "after the change to containerd");
     assert_eq!(cluster.model.names(NODE_CONFIG), ["win-1", "win-2", "win-3"]);
 }

@@ -129,7 +129,7 @@ fn without_nodes_an_issue_of_the_kubelet_is_found_only_if_every_release_of_the_g
         (paths(), &[], &[], true),
         (deployment("web", hook, DATA), &["--kubernetes", "1.32"], &[], true),
         (deployment("web", hook, DATA), &["--kubernetes", "1.33"], &[], false),
-        (deployment("web", EXEC, DATA), &["--kubernetes", "1.20"], &[], true),
+        (deployment("web", EXEC, DATA), &["--kubernetes", "1.30"], &[], true),
         (deployment("web", "", DATA), &[], &[], false),
     ];
     for (text, args, expected, noted) in table {

@@ -241,7 +241,7 @@ fn a_pending_pod_is_checked_on_every_node_that_it_can_be_scheduled_to() {
 
     // A pool during an upgrade has nodes of two builds.
     let mut mixed = one_pool(json!({}));
-    mixed.node("web-3", 26100, "containerd://1.6.8");
+    mixed.node("web-3", 26100, "containerd://1.7.5");
     mixed.model.converge();
     mixed.lookups.insert(APP.to_owned(), found(&["windows/amd64 10.0.20348.1"]));
     mixed.pod(
@@ -251,7 +251,7 @@ fn a_pending_pod_is_checked_on_every_node_that_it_can_be_scheduled_to() {
         json!({}),
     );
     mixed.assert_issues(
-        &[("web ImagesCannotRun", "Upgrade containerd to 1.6.23, or rebuild it on ltsc2025")],
+        &[("web ImagesCannotRun", "Upgrade containerd to 1.7.6, or rebuild it on ltsc2025")],
         &"one node does not run it",
     );
     mixed.pod_on(

@@ -97,7 +97,7 @@ prop_compose! {
 fn any_step() -> impl Strategy<Value = Step> {
     let node = (
         select(vec![20348, 17763, 26100]),
-        select(vec![CONTAINERD, "containerd://1.6.8", "docker://20.10.9"]),
+        select(vec![CONTAINERD, "containerd://1.7.5", "docker://20.10.9"]),
         select(vec![json!([]), json!([{"key": "repair", "effect": "NoSchedule"}])]),
     );
     let pool = select(vec![

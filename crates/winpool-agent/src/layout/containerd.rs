@@ -3,7 +3,10 @@
 //! Source: containerd/containerd v2.3.4, `cmd/containerd/command/service_windows.go` (`--register-service` creates the
 //! service `containerd` with `--run-service` and the flags that were given) and `main.go` (`--config`, `-c`).
 
-use winpool_api::facts::{ContainerdVersion, containerd::release_line, host_process::FIRST_WITH_BOUND_MOUNTS as FIRST};
+use winpool_api::facts::{
+    ContainerdVersion,
+    containerd::{OLDEST, release_line},
+};
 
 use super::{ContainerdLayout, absolute, file_name, find, flags, split, version_text};
 use crate::{
@@ -48,8 +51,8 @@ pub(super) fn version(host: &dyn Host, program: &str) -> Result<ContainerdVersio
     let Some(version) = third.and_then(|part| part.parse::<ContainerdVersion>().ok()) else {
         return Err(unsupported(format!("{program} --version printed `{}`", text.trim())));
     };
-    if version < FIRST {
-        return Err(unsupported(format!("containerd {version} is older than {FIRST}")));
+    if version < OLDEST {
+        return Err(unsupported(format!("containerd {version} is older than {OLDEST}")));
     }
     match release_line(version) {
         Some(_) => Ok(version),

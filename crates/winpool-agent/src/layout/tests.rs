@@ -76,10 +76,12 @@ fn programs_services_and_files_of_the_runtime_are_those_of_the_command_line() {
 }
 
 #[test]
-fn a_directory_of_drop_ins_is_read_from_1_30_on() {
-    for (version, reads) in [("1.29.9", false), ("1.30.0", true)] {
-        let layout = detect(&layouts::plain().kubelet(version)).unwrap();
-        assert_eq!(layout.kubelet.drop_ins.is_some(), reads, "{version}");
+fn a_kubelet_is_supported_from_1_30_on() {
+    for make in [layouts::plain, layouts::rke2] {
+        assert!(detect(&make().kubelet("1.30.0")).unwrap().kubelet.drop_ins.is_some());
+        let Refusal { reason, message } = detect(&make().kubelet("1.29.9")).unwrap_err();
+        let expected = "kubelet 1.29 is older than 1.30. Upgrade the kubelet.";
+        assert_eq!((reason, message.as_str()), (RefusalReason::UnsupportedKubelet, expected));
     }
 }
 

@@ -12,7 +12,7 @@ use winpool_api::facts::{
     containerd_settings::{ContainerdSetting, HOSTS_SETTINGS, SETTINGS},
     kube_proxy_fields::FIELDS,
     kubelet_fields::{Agent, FieldType, field},
-    kubelet_flags::{POD_INFRA_CONTAINER_IMAGE, REGISTER_WITH_TAINTS, RESOLV_CONF, V, WINDOWS_PRIORITYCLASS},
+    kubelet_flags::{RESOLV_CONF, WINDOWS_PRIORITYCLASS},
 };
 use winpool_core::{
     Problem,
@@ -64,8 +64,7 @@ struct Api {
 }
 
 /// The allowed flags of the kubelet.
-pub const FLAGS: &[&str] =
-    &[WINDOWS_PRIORITYCLASS.name, RESOLV_CONF.name, REGISTER_WITH_TAINTS.name, V.name, POD_INFRA_CONTAINER_IMAGE.name];
+pub const FLAGS: &[&str] = &[WINDOWS_PRIORITYCLASS.name, RESOLV_CONF.name];
 
 const ENVIRONMENT: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 
@@ -134,9 +133,6 @@ fn kubelet_flags(text: &str) -> Result<Vec<FlagValue>, Refusal> {
             return Err(forbidden(format!(
                 "kubelet.args sets --{name}={value}, and a Windows kubelet requires an empty value, Host or an absolute path"
             )));
-        }
-        if *name == V.name && !value.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(forbidden(format!("kubelet.args sets --{name}={value}, which is not a number")));
         }
     }
     Ok(flags)
@@ -356,9 +352,7 @@ mod tests {
             "kubeProxy": { "winDSR": true },
             "proxy": { "httpProxy": "http://proxy.example:3128", "noProxy": "10.0.0.0/8" },
         });
-        for (minor, line, spec) in
-            [(20, (1, 7), json!({})), (24, (1, 7), json!({})), (30, (2, 0), settings.clone()), (36, (2, 3), settings)]
-        {
+        for (minor, line, spec) in [(30, (1, 7), json!({})), (30, (2, 0), settings.clone()), (36, (2, 3), settings)] {
             let profile = profile::check(&serde_json::from_value(spec).unwrap()).unwrap();
             let runtime = ContainerRuntime::Containerd(ContainerdLine::new(line.0, line.1));
             let variant = Variant { kubelet: Minor(minor), runtime, host: Build(20348) };
@@ -394,7 +388,8 @@ mod tests {
             ("kubelet.args", "--root-dir=C:\\x", "kubelet.args sets --root-dir"),
             ("kubelet.args", "--image-credential-provider-bin-dir=C:\\x", "sets --image-credential-provider-bin-dir"),
             ("kubelet.args", "--container-runtime-endpoint=npipe://x", "sets --container-runtime-endpoint"),
-            ("kubelet.args", "--v=2 --kubeconfig=x", "sets --v=2 --kubeconfig=x"),
+            ("kubelet.args", "--v=2", "kubelet.args sets --v"),
+            ("kubelet.args", "--register-with-taints=a=b:NoSchedule", "kubelet.args sets --register-with-taints"),
             ("kubelet.args", "--resolv-conf=/etc/resolv.conf", "requires an empty value, Host or an absolute path"),
             ("kubelet.args", "--windows-service", "the line `--windows-service`"),
             ("containerd.toml", "imports = ['x']", "containerd.toml sets imports"),

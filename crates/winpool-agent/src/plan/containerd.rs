@@ -81,7 +81,7 @@ fn pipe(settings: &Table, keys: Option<&Keys>) -> String {
 
 /// The table with the settings of registries.
 fn registries<'a>(settings: &'a Table, keys: &Keys) -> Option<&'a Value> {
-    at(settings, keys.registry_config_path?.split_last()?.1)
+    at(settings, keys.registry_config_path.split_last()?.1)
 }
 
 /// Refuses a main file whose settings have other paths than those of the layer.
@@ -306,7 +306,7 @@ fn mirrors(
     if configuration.hosts.is_empty() {
         return Ok(());
     }
-    let key = release_line(installed.version).and_then(|line| line.keys.registry_config_path);
+    let key = release_line(installed.version).map(|line| line.keys.registry_config_path);
     let directory =
         key.and_then(|key| at(settings, key)).and_then(Value::as_str).and_then(|path| path.split(';').next());
     let Some(directory) = directory.filter(|path| !path.is_empty()).map(absolute) else {

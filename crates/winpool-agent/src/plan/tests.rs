@@ -164,12 +164,12 @@ fn a_setting_that_a_newer_configuration_does_not_have_gets_its_former_value() {
     let own = layouts::KUBEADM_YAML.to_owned() + "maxPods: 50 # ours\n";
     node.put(KUBEADM_CONFIG, own.clone().into_bytes());
     let first = ("kubelet.yaml", "maxPods: 110\nfeatureGates:\n  A: true\n  B: true\n");
-    let node = applied(node, &[first, ("kubelet.args", "--v=4\n")]);
+    let node = applied(node, &[first, ("kubelet.args", "--windows-priorityclass=HIGH_PRIORITY_CLASS\n")]);
     let second = ("kubelet.yaml", "featureGates:\n  B: false\n");
-    let node = applied(node, &[second, ("kubelet.args", "--v=5\n")]);
+    let node = applied(node, &[second, ("kubelet.args", "--windows-priorityclass=NORMAL_PRIORITY_CLASS\n")]);
     assert_eq!(node.text(KUBEADM_CONFIG), own.clone() + "featureGates:\n  B: false\n");
     assert!(
-        node.0.borrow_mut().services[0].definition.command.ends_with(" --v=5"),
+        node.0.borrow_mut().services[0].definition.command.ends_with(" --windows-priorityclass=NORMAL_PRIORITY_CLASS"),
         "{}",
         node.0.borrow_mut().services[0].definition.command
     );
@@ -178,7 +178,7 @@ fn a_setting_that_a_newer_configuration_does_not_have_gets_its_former_value() {
     node.put(KUBEADM_CONFIG, touched.clone().into_bytes());
     let node = applied(node, &[]);
     assert_eq!(node.text(KUBEADM_CONFIG), touched);
-    assert!(!node.0.borrow_mut().services[0].definition.command.contains("--v="));
+    assert!(!node.0.borrow_mut().services[0].definition.command.contains("--windows-priorityclass="));
     assert!(!node.0.borrow().files.contains_key(RECORD));
 }
 
@@ -254,13 +254,14 @@ fn flags_that_override_a_field_of_the_configuration_are_removed() {
 #[test]
 fn a_start_script_with_a_flag_of_its_own_is_refused() {
     let node = layouts::nssm();
-    let script = layouts::START_SCRIPT.replace("--cert-dir", "--pod-infra-container-image=`\"pause:1\"` --cert-dir");
+    let script =
+        layouts::START_SCRIPT.replace("--cert-dir", "--windows-priorityclass=`\"HIGH_PRIORITY_CLASS\"` --cert-dir");
     node.put(r"C:\k\StartKubelet.ps1", script.into_bytes());
-    let (reason, message) =
-        refused(&node, &[("kubelet.args", "--resolv-conf=\n--pod-infra-container-image=pause:2\n")]);
+    let arguments = "--resolv-conf=\n--windows-priorityclass=NORMAL_PRIORITY_CLASS\n";
+    let (reason, message) = refused(&node, &[("kubelet.args", arguments)]);
     assert_eq!(reason, RefusalReason::NotAllowed);
-    assert!(message.contains("sets --pod-infra-container-image= after"), "{message}");
-    let (_, message) = refused(&layouts::nssm(), &[("kubelet.args", "--register-with-taints=$(calc):NoSchedule\n")]);
+    assert!(message.contains("sets --windows-priorityclass= after"), "{message}");
+    let (_, message) = refused(&layouts::nssm(), &[("kubelet.args", "--windows-priorityclass=$(calc)\n")]);
     assert!(message.contains("PowerShell would change"), "{message}");
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use winpool_api::facts::{kubelet_fields::fatal_in, kubelet_flags::LAST_WITH_DOCKERSHIM};
+use winpool_api::facts::kubelet_fields::fatal_in;
 
 use crate::{
     change_plan::{ChangePlan, Refusal, RefusalReason},
@@ -121,9 +121,6 @@ impl<'a> Candidate<'a> {
         arguments.push(format!(r"--root-dir={DIRECTORY}\root"));
         arguments.push(format!(r"--cert-dir={DIRECTORY}\pki"));
         arguments.push(format!("--container-runtime-endpoint={NO_RUNTIME}"));
-        if kubelet.minor <= LAST_WITH_DOCKERSHIM {
-            arguments.push("--container-runtime=remote".to_owned());
-        }
         arguments.extend(self.flags()?);
         self.runs_kubelet = true;
         Ok(Some(arguments))

@@ -1,6 +1,6 @@
 //! What the messages of a kubelet mean that was started without a cluster.
 //!
-//! Sources: kubelet.exe 1.36 and 1.20.2 under Wine 10; kubernetes/kubernetes, `cmd/kubelet/app/auth.go` (the two
+//! Sources: kubelet.exe 1.36 under Wine 10; kubernetes/kubernetes, `cmd/kubelet/app/auth.go` (the two
 //! messages about webhooks).
 
 /// The outcome of a check by a kubelet.
@@ -36,7 +36,7 @@ const REJECTED: &[&str] = &[
 
 /// The most that a refusal quotes, in characters.
 const LONGEST: usize = 1000;
-/// Of a longer message, the characters at its start. A kubelet up to 1.22 prints the whole file before the error.
+/// Of a longer message, the characters at its start.
 const START: usize = 200;
 /// The number of last lines.
 const LINES: usize = 5;

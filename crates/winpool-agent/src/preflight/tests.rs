@@ -57,12 +57,9 @@ fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones(
             ],
         ),
         (
-            layouts::nssm().kubelet("1.20.2"),
+            layouts::nssm(),
             vec![KUBELET],
-            vec![
-                format!(r"C:\k\kubelet.exe --config={directory}\kubelet.yaml {ISOLATED} --container-runtime=remote"),
-                remove.clone(),
-            ],
+            vec![format!(r"C:\k\kubelet.exe --config={directory}\kubelet.yaml {ISOLATED}"), remove.clone()],
         ),
         (
             layouts::rke2(),

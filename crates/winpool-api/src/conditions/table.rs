@@ -72,7 +72,7 @@ conditions! {
             "no action required, unless the message names a label that a kubelet could set on its own node: then add a \
              label with the prefix `node-restriction.kubernetes.io/` to the selector"),
         row(reason::INVALID, FALSE, "the spec has mistakes, each with its path; only status is written",
-            "correct the fields in the message; from Kubernetes 1.25 on, the API server rejects most of them"),
+            "correct the fields in the message; the API server rejects most of them"),
     ]);
     PROFILE_RESOLVED = condition("ProfileResolved", Role::Required, ConditionStatus::False, (Subject::Config, Harm::NotApplied),
         "the profile exists and is valid, or none is named", &[
@@ -199,8 +199,8 @@ conditions! {
             LIST_ACTION),
         row(reason::FAILED, FALSE,
             "the profile cannot be used, needs a feature that a node's version does not have, or reserves more than a \
-             node has",
-            "read the message; change the profile, or use a pool with another profile for these nodes"),
+             node has; or winpool does not configure the node's kubelet or containerd, because it is too old",
+            "read the message; change the profile, use a pool with another profile for these nodes, or upgrade them"),
     ]);
     OS_MISMATCH = condition("OSMismatch", Role::Flag, ConditionStatus::True, (Subject::Windows, Harm::StopsPods),
         "the operating systems of host and container do not fit", &[
@@ -255,16 +255,14 @@ conditions! {
             "the runtime supports this kubelet but not the next minor version",
             "upgrade containerd before the kubelet"),
         row(reason::TOO_OLD, FALSE,
-            "the runtime is too old for this kubelet; or it does not run the older images that the host can run; or it \
-             does not pin the pause image, which kubelets from 1.29 on then remove with unused images",
+            "the runtime is too old for this kubelet or for winpool; or it does not run the older images that the host can \
+             run; or it does not pin the pause image, which kubelets then remove with unused images",
             "upgrade containerd as the message says"),
         row(reason::END_OF_LIFE, FALSE, "this release line of containerd is no longer supported",
             "upgrade containerd as the message says"),
         row(reason::HANDLER_UNAVAILABLE, FALSE,
-            "a RuntimeClass names a handler that the node's runtime does not have, such as Hyper-V on Docker; handlers \
-             of the rendered configuration count only where it is in effect",
-            "follow the message: deliver the configuration, use another handler in `spec.runtimeClasses`, or move the \
-             node to another pool").harm(Harm::StopsPods),
+            "a RuntimeClass names a handler that the node's runtime does not have, such as Hyper-V on Docker",
+            "use another handler in `spec.runtimeClasses`, or move the node to another pool").harm(Harm::StopsPods),
         row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the runtime is not known",
             "check the node, or upgrade winpool"),
     ]);

@@ -12,22 +12,16 @@ use super::Minor;
 pub struct ServedVersion {
     /// The group and version.
     pub api_version: &'static str,
-    /// The first minor that serves it; `None` for all that have Windows nodes.
-    pub since: Option<Minor>,
     /// The first minor that does not serve it any more.
     pub removed: Option<Minor>,
 }
 
 const fn served(api_version: &'static str) -> ServedVersion {
-    ServedVersion { api_version, since: None, removed: None }
-}
-
-const fn since(minor: u32, api_version: &'static str) -> ServedVersion {
-    ServedVersion { api_version, since: Some(Minor(minor)), removed: None }
+    ServedVersion { api_version, removed: None }
 }
 
 const fn until(minor: u32, api_version: &'static str) -> ServedVersion {
-    ServedVersion { api_version, since: None, removed: Some(Minor(minor)) }
+    ServedVersion { api_version, removed: Some(Minor(minor)) }
 }
 
 /// The API versions of each kind, the newest first.
@@ -44,14 +38,14 @@ pub const API_VERSIONS: &[(&str, &[ServedVersion])] = &[
     ("DaemonSet", &[served("apps/v1"), until(16, "apps/v1beta2"), until(16, "extensions/v1beta1")]),
     ("StatefulSet", &[served("apps/v1"), until(16, "apps/v1beta2"), until(16, "apps/v1beta1")]),
     ("Job", &[served("batch/v1")]),
-    ("CronJob", &[since(21, "batch/v1"), until(25, "batch/v1beta1")]),
-    ("RuntimeClass", &[since(20, "node.k8s.io/v1"), until(25, "node.k8s.io/v1beta1")]),
+    ("CronJob", &[served("batch/v1"), until(25, "batch/v1beta1")]),
+    ("RuntimeClass", &[served("node.k8s.io/v1"), until(25, "node.k8s.io/v1beta1")]),
 ];
 
 impl ServedVersion {
     /// Whether an API server of a minor serves it.
     pub fn is_served_by(&self, minor: Minor) -> bool {
-        self.since.is_none_or(|since| minor >= since) && self.removed.is_none_or(|removed| minor < removed)
+        self.removed.is_none_or(|removed| minor < removed)
     }
 }
 

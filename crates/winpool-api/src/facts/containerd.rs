@@ -2,11 +2,11 @@
 //! support, and the minimum for each Kubernetes minor.
 //!
 //! Sources, all in containerd/containerd: `internal/cri/config/config.go` and `config_windows.go` (`pkg/cri/config`
-//! before 2.0, `vendor/github.com/containerd/cri` in 1.4) and `defaults/defaults_windows.go`, at the last tag of each
-//! line (2.0, 2.1 and 2.2 to 2026-08-22; 1.7.35, 2.3.7 and 2.4.2 as Go modules, 2026-10-13); `cmd/containerd/server/config/config.go` (`services/server/config` before 2.0) for merging;
-//! `RELEASES.md` of 2.4.2 for support and for the Kubernetes matrix, which ends at 1.37; the newest releases from the Go
-//! module proxy (2026-11-28). The table begins with 1.4, which that file assigns to Kubernetes 1.19, the first with
-//! containerd on Windows past alpha.
+//! before 2.0) and `defaults/defaults_windows.go`, at the last tag of each
+//! line (2.0, 2.1 and 2.2 to 2026-08-22; 1.7.35, 2.3.7 and 2.4.2 as Go modules, 2026-10-13); `cmd/containerd/server/config/config.go`
+//! (`services/server/config` before 2.0) for merging; `RELEASES.md` of 2.4.2 for support and for the Kubernetes matrix, which ends at
+//! 1.37; the newest releases from the Go module proxy (2026-11-28). The table begins with the oldest line that winpool supports, the
+//! first with bind mounts in HostProcess containers.
 
 use jiff::civil::{Date, date};
 
@@ -40,19 +40,18 @@ pub const CIMFS_STOPS_NODES: Build = Build(20348);
 pub const RUNTIME_TYPE: &str = "io.containerd.runhcs.v1";
 /// The handler for process isolation, which is the default handler.
 pub const PROCESS_HANDLER: &str = "runhcs-wcow-process";
-/// The handler for Hyper-V isolation, built in from 1.7 on.
+/// The handler for Hyper-V isolation.
 pub const HYPERV_HANDLER: &str = "runhcs-wcow-hypervisor";
-/// `container_annotations` of both built-in handlers from 1.7 on.
+/// The built-in handlers, used if the configuration defines none.
+pub const BUILT_IN_HANDLERS: [&str; 2] = [PROCESS_HANDLER, HYPERV_HANDLER];
+/// `container_annotations` of both built-in handlers.
 pub const CONTAINER_ANNOTATIONS: &str = "io.microsoft.container.*";
 /// `pod_annotations` of the Hyper-V handler.
 pub const POD_ANNOTATIONS: &str = "io.microsoft.virtualmachine.*";
 /// `options.SandboxIsolation` of the Hyper-V handler: 0 is process, 1 hypervisor.
 pub const SANDBOX_ISOLATION_HYPERV: i64 = 1;
 
-/// The first release line whose built-in handlers pass annotations to the runtime.
-pub const ANNOTATIONS_SINCE: ContainerdVersion = ContainerdVersion::new(1, 7, 0);
-/// The first release line whose built-in handlers set `options.ScrubLogs` (at its last tag; all shims from 1.7 on know
-/// it).
+/// The first release line whose built-in handlers set `options.ScrubLogs` (at its last tag; all shims know it).
 pub const SCRUB_LOGS_SINCE: ContainerdVersion = ContainerdVersion::new(2, 2, 0);
 /// The first release line whose parser of `hosts.toml` accepts `[` and `]` in quoted table names, as TOML does.
 pub const BRACKETS_SINCE: ContainerdVersion = ContainerdVersion::new(2, 0, 0);
@@ -65,8 +64,6 @@ pub type Key = &'static [&'static str];
 
 /// The list of differs, the same in every version (`services/diff`, `plugins/services/diff` from 2.0 on).
 pub const DIFFERS: Key = &["plugins", "io.containerd.service.v1.diff-service", "default"];
-/// The table of mirrors by registry, for a release line without [`Keys::registry_config_path`].
-pub const REGISTRY_MIRRORS: Key = &["plugins", "io.containerd.grpc.v1.cri", "registry", "mirrors"];
 
 /// The setting for the directories of CNI plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +91,10 @@ pub struct Keys {
     pub cni_bin: CniBin,
     /// The directory of CNI configuration.
     pub cni_conf_dir: Key,
-    /// The directory with a `hosts.toml` per registry, from 1.5 on.
-    pub registry_config_path: Option<Key>,
+    /// The directory with a `hosts.toml` per registry.
+    pub registry_config_path: Key,
+    /// The time without progress after which a pull is cancelled.
+    pub pull_progress_timeout: Key,
 }
 
 /// How a drop-in is merged into the file that imports it.
@@ -120,8 +119,6 @@ pub struct ReleaseLine {
     pub config_version: u32,
     /// The paths of its settings in that version.
     pub keys: &'static Keys,
-    /// The built-in handlers, used if the configuration defines none.
-    pub default_handlers: &'static [&'static str],
     /// How drop-ins are merged.
     pub drop_in: DropIn,
     /// Whether the generated default configuration imports [`DROP_INS`].
@@ -130,8 +127,8 @@ pub struct ReleaseLine {
     pub refuses_newer_drop_ins: bool,
 }
 
-/// Configuration version 2 without a directory of registry hosts.
-const KEYS_1_4: Keys = Keys {
+/// Configuration version 2.
+const KEYS_1_7: Keys = Keys {
     grpc: &["grpc"],
     sandbox_image: &["plugins", "io.containerd.grpc.v1.cri", "sandbox_image"],
     runtimes: &["plugins", "io.containerd.grpc.v1.cri", "containerd", "runtimes"],
@@ -139,13 +136,8 @@ const KEYS_1_4: Keys = Keys {
     snapshotter: &["plugins", "io.containerd.grpc.v1.cri", "containerd", "snapshotter"],
     cni_bin: CniBin::Directory(&["plugins", "io.containerd.grpc.v1.cri", "cni", "bin_dir"]),
     cni_conf_dir: &["plugins", "io.containerd.grpc.v1.cri", "cni", "conf_dir"],
-    registry_config_path: None,
-};
-
-/// Configuration version 2.
-const KEYS_1_5: Keys = Keys {
-    registry_config_path: Some(&["plugins", "io.containerd.grpc.v1.cri", "registry", "config_path"]),
-    ..KEYS_1_4
+    registry_config_path: &["plugins", "io.containerd.grpc.v1.cri", "registry", "config_path"],
+    pull_progress_timeout: &["plugins", "io.containerd.grpc.v1.cri", "image_pull_progress_timeout"],
 };
 
 /// Configuration version 3 with a single directory of CNI plugins.
@@ -157,7 +149,8 @@ const KEYS_2_0: Keys = Keys {
     snapshotter: &["plugins", "io.containerd.cri.v1.images", "snapshotter"],
     cni_bin: CniBin::Directory(&["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dir"]),
     cni_conf_dir: &["plugins", "io.containerd.cri.v1.runtime", "cni", "conf_dir"],
-    registry_config_path: Some(&["plugins", "io.containerd.cri.v1.images", "registry", "config_path"]),
+    registry_config_path: &["plugins", "io.containerd.cri.v1.images", "registry", "config_path"],
+    pull_progress_timeout: &["plugins", "io.containerd.cri.v1.images", "image_pull_progress_timeout"],
 };
 
 /// Configuration version 3.
@@ -167,28 +160,17 @@ const KEYS_2_1: Keys =
 /// Configuration version 4, in which the servers are plugins.
 const KEYS_2_3: Keys = Keys { grpc: &["plugins", "io.containerd.server.v1.grpc"], ..KEYS_2_1 };
 
-const PROCESS: &[&str] = &[PROCESS_HANDLER];
-const BOTH: &[&str] = &[PROCESS_HANDLER, HYPERV_HANDLER];
-
-/// A release line of 1.x: configuration version 2, replacing drop-ins.
-const fn v1(
-    (minor, patch): (u32, u32),
-    end_of_life: Date,
-    keys: &'static Keys,
-    default_handlers: &'static [&'static str],
-) -> ReleaseLine {
-    ReleaseLine {
-        first: ContainerdVersion::new(1, minor, 0),
-        newest: ContainerdVersion::new(1, minor, patch),
-        end_of_life,
-        config_version: 2,
-        keys,
-        default_handlers,
-        drop_in: DropIn::ReplacesSection,
-        imports_drop_ins: false,
-        refuses_newer_drop_ins: false,
-    }
-}
+/// The release line of 1.x: configuration version 2, replacing drop-ins.
+const V1_7: ReleaseLine = ReleaseLine {
+    first: ContainerdVersion::new(1, 7, 0),
+    newest: ContainerdVersion::new(1, 7, 35),
+    end_of_life: date(2026, 9, 30),
+    config_version: 2,
+    keys: &KEYS_1_7,
+    drop_in: DropIn::ReplacesSection,
+    imports_drop_ins: false,
+    refuses_newer_drop_ins: false,
+};
 
 /// A release line of 2.x: merging drop-ins, imported from 2.2 on, and restricted to the main file's version only in
 /// 2.3.
@@ -199,20 +181,16 @@ const fn v2((minor, patch): (u32, u32), end_of_life: Date, config_version: u32, 
         end_of_life,
         config_version,
         keys,
-        default_handlers: BOTH,
         drop_in: DropIn::DeepMerge,
         imports_drop_ins: minor >= 2,
         refuses_newer_drop_ins: minor == 3,
     }
 }
 
-/// Every release line from 1.4 on, oldest first. For 1.7 and 2.0 only September 2026 and March 2027 are announced.
+/// Every release line from [`OLDEST`] on, oldest first. For 1.7 and 2.0 only September 2026 and March 2027 are announced.
 #[rustfmt::skip]
 pub const RELEASE_LINES: &[ReleaseLine] = &[
-    v1((4, 13), date(2022, 3, 3),   &KEYS_1_4, PROCESS),
-    v1((5, 18), date(2023, 2, 28),  &KEYS_1_5, PROCESS),
-    v1((6, 39), date(2025, 8, 23),  &KEYS_1_5, PROCESS),
-    v1((7, 35), date(2026, 9, 30),  &KEYS_1_5, BOTH),
+    V1_7,
     v2((0, 14), date(2027, 3, 31),  3, &KEYS_2_0),
     v2((1, 9),  date(2026, 7, 3),   3, &KEYS_2_1),
     v2((2, 9),  date(2026, 11, 6),  3, &KEYS_2_1),
@@ -220,8 +198,11 @@ pub const RELEASE_LINES: &[ReleaseLine] = &[
     v2((4, 2),  date(2027, 5, 16),  4, &KEYS_2_3),
 ];
 
+/// The oldest release that winpool supports.
+pub const OLDEST: ContainerdVersion = V1_7.first;
+
 /// The release line of a version. Minors after the newest known one of the newest major are treated as that one. `None`
-/// for versions before 1.4 and for unknown lines and majors.
+/// for versions before [`OLDEST`] and for unknown lines and majors.
 pub fn release_line(v: ContainerdVersion) -> Option<&'static ReleaseLine> {
     let newest = || RELEASE_LINES.last().filter(|newest| newest.first.major == v.major && newest.first.minor < v.minor);
     listed(v).or_else(newest)
@@ -236,7 +217,7 @@ fn listed(v: ContainerdVersion) -> Option<&'static ReleaseLine> {
     RELEASE_LINES.iter().find(|release_line| release_line.first.line() == v.line())
 }
 
-/// The minimum version of each release line from a kubelet minor up to the next row. Lines newer than the last one in a
+/// The minimum version of each release line from [`OLDEST`] on, from a kubelet minor up to the next row. Lines newer than the last one in a
 /// row are supported, lines older than the first one are not. 1.35 is the last minor with containerd 1.x.
 #[rustfmt::skip]
 pub(super) const MINIMUMS: &[(Minor, &[ContainerdVersion])] = {
@@ -244,14 +225,13 @@ pub(super) const MINIMUMS: &[(Minor, &[ContainerdVersion])] = {
         ContainerdVersion::new(major, minor, patch)
     }
     &[
-        (Minor(0),  &[v(1, 4, 0)]),
-        (Minor(26), &[v(1, 6, 15), v(1, 7, 0)]),
-        (Minor(32), &[v(1, 6, 36), v(1, 7, 24), v(2, 0, 1), v(2, 1, 0)]),
-        (Minor(33), &[v(1, 6, 36), v(1, 7, 24), v(2, 0, 4), v(2, 1, 0)]),
-        (Minor(34), &[v(1, 6, 39), v(1, 7, 28), v(2, 0, 6), v(2, 1, 3)]),
-        (Minor(35), &[             v(1, 7, 28),             v(2, 1, 5), v(2, 2, 0)]),
-        (Minor(36), &[                                                  v(2, 2, 0), v(2, 3, 0)]),
-        (Minor(37), &[                                                              v(2, 3, 0), v(2, 4, 0)]),
+        (Minor(0),  &[OLDEST]),
+        (Minor(32), &[v(1, 7, 24), v(2, 0, 1), v(2, 1, 0)]),
+        (Minor(33), &[v(1, 7, 24), v(2, 0, 4), v(2, 1, 0)]),
+        (Minor(34), &[v(1, 7, 28), v(2, 0, 6), v(2, 1, 3)]),
+        (Minor(35), &[v(1, 7, 28),             v(2, 1, 5), v(2, 2, 0)]),
+        (Minor(36), &[                                     v(2, 2, 0), v(2, 3, 0)]),
+        (Minor(37), &[                                                 v(2, 3, 0), v(2, 4, 0)]),
     ]
 };
 
@@ -263,24 +243,13 @@ pub fn minimum_for(kubelet: Minor, installed: ContainerdVersion) -> Option<Conta
     (installed < *minimum).then_some(*minimum)
 }
 
-/// The first release of each line of 1.x that pins the pause image. Otherwise kubelets newer than
-/// [`LAST_TO_KEEP_POD_INFRA_IMAGE`](super::kubelet_flags::LAST_TO_KEEP_POD_INFRA_IMAGE) remove it with unused images
-/// (`PinnedImageLabelKey` in `pkg/cri/labels`: absent in v1.6.21 and v1.7.2).
-const PINS_SINCE: [ContainerdVersion; 2] = [ContainerdVersion::new(1, 6, 22), ContainerdVersion::new(1, 7, 3)];
+/// The first release that pins the pause image (`PinnedImageLabelKey` in `pkg/cri/labels`: absent in v1.7.2). Otherwise kubelets
+/// remove it with unused images (`pkg/kubelet/images/image_gc_manager.go` of kubernetes/kubernetes at 1.29).
+const PINS_SINCE: ContainerdVersion = ContainerdVersion::new(1, 7, 3);
 
-/// The minimum containerd that pins its pause image if `installed` does not: of the same release line, or of all lines.
+/// The minimum containerd that pins its pause image, if `installed` does not.
 pub fn minimum_to_pin(installed: ContainerdVersion) -> Option<ContainerdVersion> {
-    let [first, ..] = PINS_SINCE;
-    let since = PINS_SINCE.into_iter().rfind(|since| since.line() <= installed.line()).unwrap_or(first);
-    (installed < since).then_some(since)
-}
-
-/// The first kubelet with CRI v1. Earlier ones have only v1alpha2, which containerd 2.0 removed.
-const CRI_V1_SINCE: Minor = Minor(23);
-
-/// Whether containerd no longer supports the CRI version of a kubelet.
-pub fn too_new_for(kubelet: Minor, installed: ContainerdVersion) -> bool {
-    kubelet < CRI_V1_SINCE && installed.major >= 2
+    (installed < PINS_SINCE).then_some(PINS_SINCE)
 }
 
 #[cfg(test)]
@@ -295,9 +264,6 @@ mod tests {
     fn each_version_belongs_to_its_release_line() {
         use DropIn::{DeepMerge, ReplacesSection};
         let table = [
-            ("1.4.0", 2, ReplacesSection, false, false, "2022-03-03"),
-            ("1.5.9", 2, ReplacesSection, false, false, "2023-02-28"),
-            ("1.6.20", 2, ReplacesSection, false, false, "2025-08-23"),
             ("1.7.27", 2, ReplacesSection, false, false, "2026-09-30"),
             ("2.0.4", 3, DeepMerge, false, false, "2027-03-31"),
             ("2.1.9", 3, DeepMerge, false, false, "2026-07-03"),
@@ -321,7 +287,7 @@ mod tests {
 
     #[test]
     fn an_unknown_line_has_no_entry_and_a_newer_minor_is_treated_as_the_newest() {
-        for unknown in ["0.2.9", "1.0.0", "1.3.10", "1.8.0", "3.0.0"] {
+        for unknown in ["0.2.9", "1.0.0", "1.6.39", "1.8.0", "3.0.0"] {
             assert_eq!(release_line(v(unknown)), None, "{unknown}");
             assert_eq!(end_of_life(v(unknown)), None, "{unknown}");
         }
@@ -335,25 +301,23 @@ mod tests {
         type Row = (std::ops::RangeInclusive<u32>, &'static [(&'static str, &'static str)], &'static [&'static str]);
         #[rustfmt::skip]
         const TABLE: &[Row] = &[
-            (14..=25, &[("1.3.10", "1.4.0")],
-                &["1.4.0", "1.5.0", "1.6.0", "1.7.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
-            (26..=31, &[("1.3.10", "1.6.15"), ("1.4.13", "1.6.15"), ("1.5.18", "1.6.15"), ("1.6.14", "1.6.15")],
-                &["1.6.15", "1.7.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
-            (32..=32, &[("1.4.13", "1.6.36"), ("1.5.18", "1.6.36"), ("1.6.35", "1.6.36"), ("1.7.23", "1.7.24"), ("2.0.0", "2.0.1")],
-                &["1.6.36", "1.7.24", "2.0.1", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
-            (33..=33, &[("1.4.13", "1.6.36"), ("1.5.18", "1.6.36"), ("1.6.35", "1.6.36"), ("1.7.23", "1.7.24"), ("2.0.3", "2.0.4")],
-                &["1.6.36", "1.7.24", "2.0.4", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
-            (34..=34, &[("1.4.13", "1.6.39"), ("1.5.18", "1.6.39"), ("1.6.38", "1.6.39"), ("1.7.27", "1.7.28"), ("2.0.5", "2.0.6"), ("2.1.2", "2.1.3")],
-                &["1.6.39", "1.7.28", "2.0.6", "2.1.3", "2.2.0", "2.3.0", "2.4.0"]),
-            (35..=35, &[("1.4.13", "1.7.28"), ("1.5.18", "1.7.28"), ("1.6.39", "1.7.28"), ("1.7.27", "1.7.28"), ("2.0.11", "2.1.5"), ("2.1.4", "2.1.5")],
+            (29..=31, &[("1.6.39", "1.7.0")],
+                &["1.7.0", "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
+            (32..=32, &[("1.6.39", "1.7.24"), ("1.7.23", "1.7.24"), ("2.0.0", "2.0.1")],
+                &["1.7.24", "2.0.1", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
+            (33..=33, &[("1.6.39", "1.7.24"), ("1.7.23", "1.7.24"), ("2.0.3", "2.0.4")],
+                &["1.7.24", "2.0.4", "2.1.0", "2.2.0", "2.3.0", "2.4.0"]),
+            (34..=34, &[("1.6.39", "1.7.28"), ("1.7.27", "1.7.28"), ("2.0.5", "2.0.6"), ("2.1.2", "2.1.3")],
+                &["1.7.28", "2.0.6", "2.1.3", "2.2.0", "2.3.0", "2.4.0"]),
+            (35..=35, &[("1.6.39", "1.7.28"), ("1.7.27", "1.7.28"), ("2.0.11", "2.1.5"), ("2.1.4", "2.1.5")],
                 &["1.7.28", "2.1.5", "2.2.0", "2.3.0", "2.4.0"]),
-            (36..=36, &[("1.4.13", "2.2.0"), ("1.5.18", "2.2.0"), ("1.6.39", "2.2.0"), ("1.7.34", "2.2.0"), ("2.0.11", "2.2.0"), ("2.1.9", "2.2.0")],
+            (36..=36, &[("1.6.39", "2.2.0"), ("1.7.34", "2.2.0"), ("2.0.11", "2.2.0"), ("2.1.9", "2.2.0")],
                 &["2.2.0", "2.3.0", "2.4.0"]),
-            (37..=38, &[("1.4.13", "2.3.0"), ("1.5.18", "2.3.0"), ("1.6.39", "2.3.0"), ("1.7.35", "2.3.0"), ("2.0.14", "2.3.0"), ("2.1.9", "2.3.0"), ("2.2.9", "2.3.0")],
+            (37..=38, &[("1.6.39", "2.3.0"), ("1.7.35", "2.3.0"), ("2.0.14", "2.3.0"), ("2.1.9", "2.3.0"), ("2.2.9", "2.3.0")],
                 &["2.3.0", "2.4.0"]),
         ];
         let minors = TABLE.iter().flat_map(|(minors, ..)| minors.clone()).collect::<Vec<_>>();
-        assert_eq!(minors, (14..=38).collect::<Vec<_>>(), "the table has every minor");
+        assert_eq!(minors, (29..=38).collect::<Vec<_>>(), "the table has every minor");
         for (minors, too_old, new_enough) in TABLE {
             let cells = || {
                 let too_old = too_old.iter().map(|(installed, needed)| (v(installed), Some(v(needed))));
@@ -375,35 +339,10 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_image_is_pinned_from_1_6_22_and_1_7_3_on() {
-        let table = [
-            ("1.5.18", Some("1.6.22")),
-            ("1.6.15", Some("1.6.22")),
-            ("1.6.21", Some("1.6.22")),
-            ("1.6.22", None),
-            ("1.7.0", Some("1.7.3")),
-            ("1.7.2", Some("1.7.3")),
-            ("1.7.3", None),
-            ("2.0.0", None),
-            ("2.4.0", None),
-        ];
-        for (installed, needed) in table {
-            assert_eq!(minimum_to_pin(v(installed)), needed.map(v), "{installed}");
-        }
-    }
-
-    #[test]
-    fn containerd_2_is_too_new_for_kubelets_before_cri_v1() {
-        for minor in 14..=37 {
-            for release_line in RELEASE_LINES {
-                let expected = minor <= 22 && release_line.first.major == 2;
-                assert_eq!(
-                    too_new_for(Minor(minor), release_line.newest),
-                    expected,
-                    "1.{minor} {}",
-                    release_line.newest
-                );
-            }
+    fn the_pause_image_is_pinned_from_1_7_3_on() {
+        let table = [("1.7.0", true), ("1.7.2", true), ("1.7.3", false), ("2.0.0", false), ("2.4.0", false)];
+        for (installed, is_too_old) in table {
+            assert_eq!(minimum_to_pin(v(installed)), is_too_old.then(|| v("1.7.3")), "{installed}");
         }
     }
 }

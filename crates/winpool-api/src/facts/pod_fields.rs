@@ -20,9 +20,6 @@
 
 use super::Minor;
 
-/// The first minor whose API server knows `spec.os` of a pod (alpha; enabled by default from 1.24 on).
-pub const OS_NAME_SINCE: Minor = Minor(23);
-
 /// The values of a field to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueMatch {
@@ -303,7 +300,7 @@ mod tests {
 
     #[test]
     fn each_minor_rejects_the_number_of_fields_in_the_api_types_of_its_tag() {
-        let table = [(14..=22, 0), (23..=24, 20), (25..=29, 21), (30..=30, 23), (31..=33, 24), (34..=37, 25)];
+        let table = [(30..=30, 23), (31..=33, 24), (34..=37, 25)];
         let minors: Vec<_> = table.iter().flat_map(|(minors, _)| minors.clone()).collect();
         assert_eq!(minors, (OLDEST.0..=NEWEST.0).collect::<Vec<_>>(), "the table has every minor");
         for (minors, count) in table {

@@ -16,8 +16,8 @@
 
 use super::{Build, Minor, feature_gates};
 
-/// The first minor with Windows nodes in general availability.
-pub const OLDEST: Minor = Minor(14);
+/// The oldest minor that winpool supports, of API servers and of kubelets.
+pub const OLDEST: Minor = Minor(30);
 
 /// The newest minor that all tables contain. Later minors are treated as this one, with a notice to the user.
 pub const NEWEST: Minor = feature_gates::NEWEST_READ;
@@ -96,7 +96,7 @@ mod tests {
             (36, &[20348, 26100]),
             (37, &[20348, 26100]),
         ];
-        let minors = (OLDEST.0..=NEWEST.0).collect::<Vec<_>>();
+        let minors = (SUPPORT[0].0.0..=NEWEST.0).collect::<Vec<_>>();
         assert_eq!(table.map(|(minor, _)| minor).to_vec(), minors, "the table has every minor");
         for (minor, builds) in table {
             let expected = builds.iter().map(|&build| Build(build)).collect::<Vec<_>>();
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn minors_before_the_table_have_no_builds_and_later_ones_those_of_the_newest() {
-        for minor in 0..OLDEST.0 {
+        for minor in 0..SUPPORT[0].0.0 {
             assert_eq!(builds_supported_by(Minor(minor)), None, "1.{minor}");
         }
         for minor in [NEWEST.0 + 1, 99] {

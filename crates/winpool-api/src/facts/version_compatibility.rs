@@ -49,9 +49,8 @@ const FIRST_WITH_CONTAINERS: Build = Build(14393);
 /// The Windows on which container and host also need the same revision: Windows Server 2016.
 const REVISION_MUST_MATCH: Build = Build(14393);
 
-/// The first patch release with the stable-ABI rule, for each release line of containerd that has releases without it.
-const STABLE_ABI_RULE_SINCE: [ContainerdVersion; 2] =
-    [ContainerdVersion::new(1, 6, 23), ContainerdVersion::new(1, 7, 6)];
+/// The first release of containerd with the stable-ABI rule.
+const STABLE_ABI_RULE_SINCE: ContainerdVersion = ContainerdVersion::new(1, 7, 6);
 
 /// The releases, from the first to the last of each line, that do not select images of the previous LTSC on a host
 /// after the newest LTSC.
@@ -150,7 +149,7 @@ fn containerd_needed(host: Build, image: Build, installed: ContainerdVersion) ->
     let [.., newest_ltsc] = STABLE_ABI_LTSC;
     let affected = |(first, last): &(_, _)| (*first..=*last).contains(&installed);
     if image != host && !has_stable_abi_rule(installed) {
-        Some(first_with_stable_abi(installed))
+        Some(STABLE_ABI_RULE_SINCE)
     } else if host > newest_ltsc && image < newest_ltsc && WITHOUT_PREVIOUS_LTSC.iter().any(affected) {
         Some(WITH_PREVIOUS_LTSC)
     } else {
@@ -160,7 +159,7 @@ fn containerd_needed(host: Build, image: Build, installed: ContainerdVersion) ->
 
 /// Whether containerd has the stable-ABI rule: it runs older images on a host up to the newest LTSC if Windows can.
 pub fn has_stable_abi_rule(v: ContainerdVersion) -> bool {
-    v >= first_with_stable_abi(v)
+    v >= STABLE_ABI_RULE_SINCE
 }
 
 /// Whether an image of the host's build has a later revision than the host. It may fail to start (0xc0370106) until the
@@ -169,13 +168,6 @@ pub fn has_stable_abi_rule(v: ContainerdVersion) -> bool {
 pub fn revision_is_newer(host: OsVersion, image: OsVersion, isolation: Isolation) -> bool {
     let newer = matches!((host.revision, image.revision), (Some(host), Some(image)) if image > host);
     newer && host.build == image.build && isolation == Isolation::Process
-}
-
-/// The first release with the stable-ABI rule in the release line of `v`, or in the first line that has the rule.
-fn first_with_stable_abi(v: ContainerdVersion) -> ContainerdVersion {
-    let [first, ..] = STABLE_ABI_RULE_SINCE;
-    let same_or_earlier_line = |since: &ContainerdVersion| (since.major, since.minor) <= (v.major, v.minor);
-    STABLE_ABI_RULE_SINCE.into_iter().rfind(same_or_earlier_line).unwrap_or(first)
 }
 
 #[cfg(test)]
@@ -290,12 +282,6 @@ mod tests {
     fn an_older_image_needs_a_containerd_with_the_stable_abi_rule() {
         let v = ContainerdVersion::new;
         let table = [
-            (v(1, 4, 13), Some(v(1, 6, 23))),
-            (v(1, 5, 18), Some(v(1, 6, 23))),
-            (v(1, 6, 0), Some(v(1, 6, 23))),
-            (v(1, 6, 22), Some(v(1, 6, 23))),
-            (v(1, 6, 23), None),
-            (v(1, 6, 39), None),
             (v(1, 7, 0), Some(v(1, 7, 6))),
             (v(1, 7, 5), Some(v(1, 7, 6))),
             (v(1, 7, 6), None),
@@ -341,7 +327,6 @@ mod tests {
     fn on_a_host_after_the_newest_ltsc_images_of_the_previous_one_depend_on_containerd() {
         let v = ContainerdVersion::new;
         let table = [
-            (v(1, 6, 39), VersionCompatibility::Compatible),
             (v(1, 7, 5), VersionCompatibility::RuntimeTooOld { needs: v(1, 7, 6) }),
             (v(1, 7, 34), VersionCompatibility::Compatible),
             (v(2, 0, 11), VersionCompatibility::Compatible),

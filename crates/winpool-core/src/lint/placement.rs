@@ -1,10 +1,6 @@
 //! Whether the scheduler and the DaemonSet controller select nodes that run the pods.
 
-use winpool_api::{
-    Toleration, TolerationOperator,
-    facts::{Minor, pod_fields::OS_NAME_SINCE},
-    names::label,
-};
+use winpool_api::{Toleration, TolerationOperator, names::label};
 
 use super::{
     Code, Finding, LintContext, Workload,
@@ -31,7 +27,7 @@ pub fn check(
     let mut findings = conflicts(template, placement);
     let is_daemon_set = workload.kind() == "DaemonSet";
     if placement.is_windows() {
-        findings.extend(missing(template, placement, context.target.minor));
+        findings.extend(missing(template, placement));
         findings.extend(beta_labels(template));
         let no_such_node = node_labels::check(template);
         findings.extend(no_pool(template, placement, context, is_daemon_set).filter(|_| no_such_node.is_empty()));
@@ -47,14 +43,13 @@ pub fn check(
     findings
 }
 
-fn missing(template: &Template, placement: &PodPlacement<'_>, minor: Minor) -> Vec<Finding> {
+fn missing(template: &Template, placement: &PodPlacement<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if placement.selected_os == SelectedOs::Any && placement.effective.is_ok() && template.node_name.is_none() {
         let problem = "the pod can be scheduled to Linux nodes";
         findings.push(Finding::new(Code::OsSelectorMissing, "", problem));
     }
-    // In the first minor with the field, it is behind a feature gate.
-    if template.os.is_none() && minor > OS_NAME_SINCE {
+    if template.os.is_none() {
         findings.push(Finding::new(Code::OsNameMissing, "", "os.name is missing"));
     }
     findings

@@ -3,10 +3,7 @@
 use serde_json::Value;
 use winpool_api::facts::{
     ContainerRuntime, Minor,
-    pod_fields::{
-        Feature, MAX_DNS_SEARCHES, OS_NAME_SINCE, RejectedField, STOP_SIGNAL, STOP_SIGNAL_SINCE, STOP_SIGNALS,
-        ValueMatch,
-    },
+    pod_fields::{Feature, MAX_DNS_SEARCHES, RejectedField, STOP_SIGNAL, STOP_SIGNAL_SINCE, STOP_SIGNALS, ValueMatch},
 };
 
 use super::{Code, Finding, TargetCluster, host_process, windows_options};
@@ -98,8 +95,8 @@ fn dns_searches(spec: &Value) -> Option<Finding> {
 }
 
 /// An invalid `os.name`.
-pub(super) fn os_name(spec: &Value, minor: Minor) -> Option<Finding> {
-    let os = Some(&spec["os"]).filter(|os| os.is_object() && minor >= OS_NAME_SINCE)?;
+pub(super) fn os_name(spec: &Value) -> Option<Finding> {
+    let os = Some(&spec["os"]).filter(|os| os.is_object())?;
     let name = os["name"].as_str().unwrap_or_default();
     let problem = match name {
         "windows" | "linux" => return None,
@@ -111,9 +108,9 @@ pub(super) fn os_name(spec: &Value, minor: Minor) -> Option<Finding> {
 }
 
 /// `windowsOptions` in a pod with `spec.os.name: linux`.
-pub(super) fn windows_options_on_linux(spec: &Value, minor: Minor) -> Vec<Finding> {
-    let paths = windows_options(spec).filter(|_| minor >= OS_NAME_SINCE);
-    paths.map(|path| Finding::new(Code::WindowsOptionsRefused, path, "os.name is linux")).collect()
+pub(super) fn windows_options_on_linux(spec: &Value) -> Vec<Finding> {
+    let finding = |path| Finding::new(Code::WindowsOptionsRefused, path, "os.name is linux");
+    windows_options(spec).map(finding).collect()
 }
 
 /// `windowsOptions` in a pod that selects Linux nodes.
@@ -166,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_field_of_the_tables_is_found_for_every_minor() {
-        for minor in (14..=37).map(Minor) {
+        for minor in (30..=37).map(Minor) {
             for field in REJECTED.iter().chain(REJECTED_UNLISTED) {
                 let mut spec = with(field.path, value(field.values));
                 let codes = |spec: &Value| fields(spec, minor).iter().map(|finding| finding.code).collect::<Vec<_>>();
@@ -193,7 +190,7 @@ mod tests {
             ("hostPID", false),
         ];
         for (path, expected) in table {
-            let found = fields(&with(path, json!(true)), Minor(22));
+            let found = fields(&with(path, json!(true)), Minor(34));
             assert_eq!(found[0].problem.contains("not protected"), expected, "{path}: {}", found[0].problem);
         }
     }
@@ -208,9 +205,8 @@ mod tests {
             (json!({}), None),
         ];
         for (spec, expected) in table {
-            let found = os_name(&spec, Minor(34)).map(|finding| finding.remedy);
+            let found = os_name(&spec).map(|finding| finding.remedy);
             assert_eq!(found.as_deref(), expected, "{spec}");
-            assert_eq!(os_name(&spec, Minor(22)), None, "the field does not exist before 1.23");
         }
     }
 

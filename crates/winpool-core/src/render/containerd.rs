@@ -1,12 +1,11 @@
 //! The configuration of containerd on a Windows node: a layer to merge into the node's file, or the complete file.
 //!
 //! The paths of settings are in [`winpool_api::facts::containerd`] and [`winpool_api::facts::layers`]. The complete file has the
-//! handlers and options of containerd's defaults for Windows, and the Hyper-V handler also for release lines without it
-//! by default.
+//! handlers and options of containerd's defaults for Windows.
 
 use toml::{Table, Value};
 use winpool_api::{
-    ContainerdSettings, RegistryMirror,
+    ContainerdSettings,
     facts::{
         Build, ContainerdVersion,
         containerd::{self as facts, CniBin, DropIn, ReleaseLine},
@@ -37,7 +36,7 @@ pub struct ContainerdInput<'a> {
     pub version: ContainerdVersion,
     /// The pause image, with its tag; `None` leaves that of the node.
     pub pause_image: Option<&'a str>,
-    /// The settings of a profile. From containerd 1.5 on the mirrors are in separate files ([`hosts::hosts`]).
+    /// The settings of a profile. The mirrors are in separate files ([`hosts::hosts`]).
     pub settings: &'a ContainerdSettings,
     /// The parsed `extraConfig`, which is merged last.
     pub extra: &'a Table,
@@ -96,7 +95,10 @@ pub fn snapshotter_problem(extra: &Table, host: Build) -> Option<Problem> {
 
 fn release_line(version: ContainerdVersion) -> Result<&'static ReleaseLine, Problem> {
     facts::release_line(version).ok_or_else(|| {
-        let wrong = format!("the configuration format of containerd {version} is unknown");
+        let wrong = match version < facts::OLDEST {
+            true => format!("containerd {version} is older than {}, the oldest that winpool configures", facts::OLDEST),
+            false => format!("the configuration format of containerd {version} is unknown"),
+        };
         Problem::new("status.nodeInfo.containerRuntimeVersion", wrong, "install a supported containerd, such as 2.3")
     })
 }
@@ -115,23 +117,15 @@ fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(
     if let Some(image) = pause_image {
         set(&mut file, keys.sandbox_image, image);
     }
-    if let Some(key) = layers::pull_progress_timeout(version) {
-        set(&mut file, key, &*settings.image_pull_progress_timeout);
-    }
+    set(&mut file, keys.pull_progress_timeout, &*settings.image_pull_progress_timeout);
     if scope == Scope::Whole {
         set(&mut file, keys.snapshotter, facts::SNAPSHOTTER);
         set(&mut file, keys.default_runtime_name, facts::PROCESS_HANDLER);
     }
-    match keys.registry_config_path {
-        Some(key) if scope == Scope::Whole || !settings.registry_mirrors.is_empty() => {
-            set(&mut file, key, facts::CERTS_D);
-        }
-        Some(_) => {}
-        // This release line does not read hosts.toml.
-        None => settings.registry_mirrors.iter().for_each(|mirror| registry_mirror(&mut file, mirror)),
+    if scope == Scope::Whole || !settings.registry_mirrors.is_empty() {
+        set(&mut file, keys.registry_config_path, facts::CERTS_D);
     }
-    // containerd 1.x has no built-in handlers if a file defines one: define both or none.
-    if scope == Scope::Whole || !line.default_handlers.contains(&facts::HYPERV_HANDLER) {
+    if scope == Scope::Whole {
         handlers(&mut file, line);
     }
     cni(&mut file, line, settings, scope);
@@ -216,43 +210,21 @@ fn cni(file: &mut Table, line: &ReleaseLine, settings: &ContainerdSettings, scop
     }
 }
 
-/// Sets a mirror and the TLS settings of its hosts, for a release line without `hosts.toml`.
-fn registry_mirror(file: &mut Table, mirror: &RegistryMirror) {
-    let RegistryMirror { registry, endpoints, ca_file, skip_verify, .. } = mirror;
-    set(file, &[facts::REGISTRY_MIRRORS, &[registry, "endpoint"]].concat(), endpoints.clone());
-    for endpoint in endpoints {
-        let address = endpoint.split_once("://").map_or(&**endpoint, |(_, address)| address);
-        let host = address.split('/').next().unwrap_or_default();
-        let mut tls = |key, value| set(file, &[layers::REGISTRY_CONFIGS, &[host, "tls", key]].concat(), value);
-        if !ca_file.is_empty() {
-            tls("ca_file", Value::from(&**ca_file));
-        }
-        if *skip_verify {
-            tls("insecure_skip_verify", Value::from(true));
-        }
-    }
-}
-
 fn or_default<'a>(text: &'a str, default: &'a str) -> &'a str {
     if text.is_empty() { default } else { text }
 }
 
 /// The handlers for process and for Hyper-V isolation.
 fn handlers(file: &mut Table, line: &ReleaseLine) {
-    let annotations = line.first >= facts::ANNOTATIONS_SINCE;
     let scrub_logs = line.first >= facts::SCRUB_LOGS_SINCE;
     for (handler, hyperv) in [(facts::PROCESS_HANDLER, false), (facts::HYPERV_HANDLER, true)] {
         let mut set = |keys: &[&str], value: Value| {
             set(file, &[line.keys.runtimes, &[handler], keys].concat(), value);
         };
         set(&["runtime_type"], facts::RUNTIME_TYPE.into());
-        if annotations {
-            set(&["container_annotations"], vec![facts::CONTAINER_ANNOTATIONS].into());
-        }
-        if annotations && hyperv {
-            set(&["pod_annotations"], vec![facts::POD_ANNOTATIONS].into());
-        }
+        set(&["container_annotations"], vec![facts::CONTAINER_ANNOTATIONS].into());
         if hyperv {
+            set(&["pod_annotations"], vec![facts::POD_ANNOTATIONS].into());
             set(&["options", "SandboxIsolation"], facts::SANDBOX_ISOLATION_HYPERV.into());
             set(&["options", "ScaleCpuLimitsToSandbox"], true.into());
         }

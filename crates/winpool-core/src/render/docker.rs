@@ -2,21 +2,21 @@
 //!
 //! Source: Mirantis/cri-dockerd, `config/options.go` (2026-04-27). Its default deadline for pulls is one minute.
 
-use winpool_api::{ContainerdSettings, facts::kubelet_flags as flags};
+use winpool_api::ContainerdSettings;
 
 use super::Scope;
 
-/// The flags, one per line. They have the same names as those of dockershim.
+/// The flags, one per line.
 pub fn args(settings: &ContainerdSettings, pause_image: Option<&str>, scope: Scope) -> String {
-    let network = (scope == Scope::Whole).then_some((flags::NETWORK_PLUGIN, "cni"));
+    let network = (scope == Scope::Whole).then_some(("network-plugin", "cni"));
     let flags = [
-        (flags::POD_INFRA_CONTAINER_IMAGE, pause_image.unwrap_or_default()),
-        (flags::IMAGE_PULL_PROGRESS_DEADLINE, &settings.image_pull_progress_timeout),
-        (flags::CNI_BIN_DIR, &settings.cni.bin_dir),
-        (flags::CNI_CONF_DIR, &settings.cni.conf_dir),
+        ("pod-infra-container-image", pause_image.unwrap_or_default()),
+        ("image-pull-progress-deadline", &settings.image_pull_progress_timeout),
+        ("cni-bin-dir", &settings.cni.bin_dir),
+        ("cni-conf-dir", &settings.cni.conf_dir),
     ];
     let set = network.into_iter().chain(flags).filter(|(_, value)| !value.is_empty());
-    set.map(|(flag, value)| format!("--{}={value}\n", flag.name)).collect()
+    set.map(|(flag, value)| format!("--{flag}={value}\n")).collect()
 }
 
 #[cfg(test)]

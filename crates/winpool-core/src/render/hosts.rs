@@ -1,7 +1,7 @@
-//! `hosts.toml`: the mirrors of a registry, which containerd 1.5 and later read from a directory per registry.
+//! `hosts.toml`: the mirrors of a registry, which containerd reads from a directory per registry.
 //!
 //! Source: containerd/containerd, `docs/hosts.md`, `core/remotes/docker/config/hosts.go` and `config_windows.go`
-//! (`remotes/docker/config` before 2.0) at v1.6.39, v1.7.34 and v2.3.4. containerd only logs an unreadable file and
+//! (`remotes/docker/config` before 2.0) at v1.7.34 and v2.3.4. containerd only logs an unreadable file and
 //! ignores it, so such settings are rejected here.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
@@ -92,7 +92,7 @@ pub fn directory_of_key(key: &str) -> Option<&str> {
 }
 
 /// Whether an address continues after `/v2/`, as for a project in a registry: `https://harbor.example/v2/hub`.
-/// Otherwise containerd appends another `/v2`; 1.5 always does.
+/// Otherwise containerd appends another `/v2`.
 fn is_api_root(endpoint: &str) -> bool {
     let address = endpoint.split_once("://").map_or(endpoint, |(_, address)| address);
     let path = address.split_once('/').map_or("", |(_, path)| path);
@@ -110,8 +110,6 @@ fn server(registry: &str) -> Option<String> {
 
 /// The first problem with the files of mirrors.
 pub(super) fn problem(mirrors: &[RegistryMirror], line: &ReleaseLine) -> Option<Problem> {
-    // In other release lines the mirrors are in the main configuration file, without these restrictions.
-    line.keys.registry_config_path?;
     let mut directories = BTreeSet::new();
     mirrors.iter().enumerate().find_map(|(index, RegistryMirror { registry, endpoints, .. })| {
         let path = format!("spec.containerd.registryMirrors[{index}]");
@@ -220,7 +218,6 @@ capabilities = ["pull", "resolve"]
         let long = format!("{}.example", "a".repeat(235));
         let table = [
             ("2.1.0", vec![mirror("docker.io", &["https://[fd00::1]:5000"])], None),
-            ("1.4.13", vec![mirror("docker.io", &["https://[fd00::1]:5000"])], None),
             (
                 "1.7.27",
                 vec![mirror("quay.io", &["https://a"]), mirror("docker.io", &["https://a", "https://[fd00::1]:5000"])],

@@ -1,6 +1,6 @@
 //! `kube-proxy.yaml`: the settings of kube-proxy on Windows.
 //!
-//! Sources: kubernetes/kube-proxy, `config/v1alpha1/types.go` (1.14 to v0.37.0-beta.0); kubernetes/kubernetes 1.20.2,
+//! Sources: kubernetes/kube-proxy, `config/v1alpha1/types.go` (1.14 to v0.37.0-beta.0); kubernetes/kubernetes,
 //! `pkg/proxy/winkernel/proxier.go`: kube-proxy exits if `enableDSR` is set without the gate WinDSR.
 
 mod config_map;
@@ -89,7 +89,7 @@ mod tests {
         let winkernel = json!({"enableDSR": true, "networkName": "vxlan0", "sourceVip": "10.244.1.2"});
         let table = [
             (json!({}), 36, json!({"mode": "kernelspace"})),
-            (json!({"winDSR": false}), 20, json!({"mode": "kernelspace", "winkernel": {"enableDSR": false}})),
+            (json!({"winDSR": false}), 30, json!({"mode": "kernelspace", "winkernel": {"enableDSR": false}})),
             (
                 full.clone(),
                 32,

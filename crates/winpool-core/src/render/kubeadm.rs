@@ -27,10 +27,9 @@ use winpool_api::{
             ApiVersion, CLOUD_UNINITIALIZED, CONTAINERD_CONFIG, CONTAINERD_DROP_IN, DIRECTORY, RESTART_KUBELET,
             UNINITIALIZED,
         },
-        containerd::{CERTS_D, DropIn, release_line},
+        containerd::{CERTS_D, DropIn},
         kubelet_fields::HOST_RESOLVERS,
         kubelet_flags::{REGISTER_WITH_TAINTS, RESOLV_CONF, WINDOWS_PRIORITYCLASS},
-        layers::KUBEADM_PATCHES_SINCE,
     },
 };
 
@@ -143,7 +142,7 @@ pub fn template(machine: &Machine) -> Result<KubeadmTemplate, Vec<Problem>> {
     let base = machine.base.map(|base| (format!("{} spec.template.spec", base.object), base.spec));
     let path = base.as_ref().map_or("spec.template.spec", |(path, _)| path);
     let spec = base.as_ref().map_or_else(default_spec, |(_, spec)| (*spec).clone());
-    let mut problems: Vec<Problem> = unsupported(path, &spec, machine.variant).collect();
+    let mut problems: Vec<Problem> = unsupported(path, &spec).collect();
     problems.extend(kubelet::problems(&machine.profile.kubelet, machine.variant.kubelet));
     problems.extend(containerd::snapshotter_problem(&machine.profile.containerd_extra, machine.variant.host));
     let image = match pause::image(machine.profile, &machine.variant) {
@@ -183,7 +182,7 @@ fn default_spec() -> Value {
 }
 
 /// Properties of a specification that winpool cannot add to.
-fn unsupported(path: &str, spec: &Value, variant: Variant) -> impl Iterator<Item = Problem> {
+fn unsupported(path: &str, spec: &Value) -> impl Iterator<Item = Problem> {
     let ignition = spec["format"] == "ignition" || !spec["ignition"].is_null();
     let ignition = ignition.then(|| {
         let wrong = "the format is ignition, which Windows machines do not read";
@@ -194,14 +193,7 @@ fn unsupported(path: &str, spec: &Value, variant: Variant) -> impl Iterator<Item
         let wrong = "there is no joinConfiguration, so the template is not one of workers";
         Problem::new(format!("{path}.joinConfiguration"), wrong, "add joinConfiguration.nodeRegistration")
     });
-    let old = (variant.kubelet < KUBEADM_PATCHES_SINCE).then(|| {
-        let wrong = format!(
-            "kubeadm {} does not patch KubeletConfiguration, only {KUBEADM_PATCHES_SINCE} or later",
-            variant.kubelet
-        );
-        Problem::new("spec.template.spec.version", wrong, "upgrade the machines, or use delivery.method: Agent")
-    });
-    ignition.into_iter().chain(worker).chain(old)
+    ignition.into_iter().chain(worker)
 }
 
 /// Adds to a specification, and collects the problems.
@@ -265,11 +257,9 @@ impl Builder<'_> {
             Err(problem) => Err(problem),
         };
         self.problems.extend(added.err());
-        if release_line(version).is_some_and(|line| line.keys.registry_config_path.is_some()) {
-            for mirror in &settings.registry_mirrors {
-                let path = format!("{CERTS_D}/{}/hosts.toml", hosts::directory(&mirror.registry)).replace('\\', "/");
-                self.add(files, &path, &hosts::hosts(mirror).1);
-            }
+        for mirror in &settings.registry_mirrors {
+            let path = format!("{CERTS_D}/{}/hosts.toml", hosts::directory(&mirror.registry)).replace('\\', "/");
+            self.add(files, &path, &hosts::hosts(mirror).1);
         }
     }
 
@@ -325,7 +315,7 @@ impl Builder<'_> {
         );
         self.problems.extend(arguments.overriding(&path, profile));
         // kubeadm writes the field resolvConf into the main file, where no kubelet loses it.
-        let flags = kubelet::flags(taints, profile, &variant, self.image, Scope::Layer);
+        let flags = kubelet::flags(profile, variant.kubelet);
         for (name, value) in
             flags.into_iter().filter(|(name, value)| *name != RESOLV_CONF.name || value == HOST_RESOLVERS)
         {

@@ -1,8 +1,8 @@
-//! The configuration of the kubelet: `kubelet.yaml`, and `kubelet.args` for settings without a field in the minor. As
-//! layers they contain only the settings of a profile and those that Windows requires.
+//! The configuration of the kubelet: `kubelet.yaml`, and `kubelet.args` for settings without a field. As layers they contain
+//! only the settings of a profile and those that Windows requires.
 //!
-//! Sources in addition to those of the tables: kubernetes/kubernetes, `cmd/kubelet/app/options` and `server.go` (1.21
-//! to 1.36), and for dockershim's flags kubernetes-sigs/sig-windows-tools, `kubeadm/scripts/StartKubelet.ps1`.
+//! Sources in addition to those of the tables: kubernetes/kubernetes, `cmd/kubelet/app/options` and `server.go` (1.30
+//! to 1.36).
 
 use std::borrow::Cow;
 
@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 use winpool_api::{
     PriorityClass, Taint,
     facts::{
-        ContainerRuntime, Minor,
+        Minor,
         eviction::{self, Signal},
         feature_gates::feature_gate,
-        kubelet_fields::{Field, HOST_RESOLVERS, HOST_RESOLVERS_SINCE, fatal_in, field},
-        kubelet_flags::{self as flags, KubeletFlag},
-        layers,
+        kubelet_fields::{Field, HOST_RESOLVERS, fatal_in},
+        kubelet_flags::{RESOLV_CONF as RESOLV_CONF_FLAG, WINDOWS_PRIORITYCLASS},
+        layers::RESOLV_CONF_IN_DROP_INS_SINCE,
+        support,
     },
 };
 
@@ -33,19 +34,11 @@ const LOGGING: &str = "logging";
 const RESOLV_CONF: &str = "resolvConf";
 const PATCH: &str = "kubeadm merges this into the KubeletConfiguration of the cluster: the settings of Windows nodes.";
 const REMOVED: &str = "# A Windows kubelet does not start with these fields of the cluster: null removes them.";
+const LAYER: &str = "Partial KubeletConfiguration for Windows. Other settings of the node are unchanged.\n\
+                     Save it as 50-winpool.conf in the directory of the kubelet flag --config-dir, or merge it into the file of the flag\n\
+                     --config: merge maps, replace lists and other values.\n\
+                     Restart the kubelet to apply it.";
 const WHOLE: &str = "KubeletConfiguration for Windows (kubelet --config). Restart the kubelet to apply it.";
-
-/// The header of a layer. The ways of merging it depend on the kubelet's minor.
-fn comment(minor: Minor) -> String {
-    let mut text = "Partial KubeletConfiguration for Windows. Other settings of the node are unchanged.\n".to_owned();
-    if minor >= layers::CONFIG_DIR_SINCE {
-        text += "Save it as 50-winpool.conf in the directory of the kubelet flag --config-dir, or merge it into the file of the flag\n\
-                 --config: merge maps, replace lists and other values.\n";
-    } else {
-        text += "Merge it into the file of the kubelet flag --config: merge maps, replace lists and other values.\n";
-    }
-    text + "Restart the kubelet to apply it."
-}
 
 /// A layer as a merge patch of the cluster's KubeletConfiguration, which kubeadm writes for Linux nodes too. It removes the fields
 /// with which a Windows kubelet of a minor does not start.
@@ -61,7 +54,7 @@ pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope
     let kubelet = &profile.kubelet;
     let minor = variant.kubelet;
     let mut file = match scope {
-        Scope::Layer => Document::new(&comment(minor)),
+        Scope::Layer => Document::new(LAYER),
         Scope::Whole => Document::new(WHOLE),
     };
     file.set("apiVersion", "kubelet.config.k8s.io/v1beta1");
@@ -78,15 +71,12 @@ pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope
     );
     file.set("imageGCHighThresholdPercent", kubelet.image_gc_high);
     file.set("imageGCLowThresholdPercent", kubelet.image_gc_low);
-    // With dockershim, Docker Engine rotates the logs.
-    if variant.runtime != ContainerRuntime::Dockershim {
-        file.set_string("containerLogMaxSize", &kubelet.log_max_size.to_string());
-        file.set("containerLogMaxFiles", kubelet.log_max_files);
-    }
+    file.set_string("containerLogMaxSize", &kubelet.log_max_size.to_string());
+    file.set("containerLogMaxFiles", kubelet.log_max_files);
     if !kubelet.feature_gates.is_empty() {
         file.set("featureGates", &kubelet.feature_gates);
     }
-    for (name, value) in other_fields(kubelet, minor) {
+    for (name, value) in other_fields(kubelet) {
         file.set(name, Quoted(&value));
     }
     file.finish()
@@ -94,20 +84,18 @@ pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope
 
 /// The settings that Windows, the container runtime and the pool require.
 fn node_settings(file: &mut Document, taints: &[Taint], kubelet: &Kubelet, variant: &Variant, scope: Scope) {
-    let minor = variant.kubelet;
     // Up to 1.30 a Windows kubelet does not start with the defaults of these fields. Later it ignores them.
     file.set("cgroupsPerQOS", false);
     file.set("enforceNodeAllocatable", json!([]));
     match resolv_conf(kubelet) {
         // In a file this value would be a path, so it is a flag.
         HOST_RESOLVERS => {}
-        "" if minor < layers::EMPTY_RESOLV_CONF_SINCE => {}
         resolv_conf => file.set_string(RESOLV_CONF, resolv_conf),
     }
-    if scope == Scope::Whole && has_field("containerRuntimeEndpoint", minor) {
+    if scope == Scope::Whole {
         file.set_string("containerRuntimeEndpoint", variant.runtime.endpoint());
     }
-    if has_field("registerWithTaints", minor) && !taints.is_empty() {
+    if !taints.is_empty() {
         file.set("registerWithTaints", taints.iter().map(taint_fields).collect::<Vec<_>>());
     }
 }
@@ -118,11 +106,11 @@ fn resolv_conf(kubelet: &Kubelet) -> &str {
     value.and_then(|(_, value)| value.as_str()).unwrap_or_default()
 }
 
-/// The other fields of `extra`, with the verbosity in `logging` if the minor has the field.
-fn other_fields(kubelet: &Kubelet, minor: Minor) -> Vec<(&'static str, Cow<'_, Value>)> {
+/// The other fields of `extra`, with the verbosity in `logging`.
+fn other_fields(kubelet: &Kubelet) -> Vec<(&'static str, Cow<'_, Value>)> {
     let others = kubelet.extra.iter().filter(|(field, _)| field.name != RESOLV_CONF);
     let mut fields: Vec<_> = others.map(|(field, value)| (field.name, Cow::Borrowed(value))).collect();
-    let Some(verbosity) = kubelet.verbosity.filter(|_| minor >= layers::VERBOSITY_FIELD_SINCE) else { return fields };
+    let Some(verbosity) = kubelet.verbosity else { return fields };
     match fields.iter_mut().find(|(name, _)| *name == LOGGING) {
         Some((_, logging)) => logging.to_mut()["verbosity"] = json!(verbosity),
         None => fields.push((LOGGING, Cow::Owned(json!({"verbosity": verbosity})))),
@@ -130,79 +118,30 @@ fn other_fields(kubelet: &Kubelet, minor: Minor) -> Vec<(&'static str, Cow<'_, V
     fields
 }
 
-/// The flags for settings without a field in the variant's minor, one per line.
-pub fn args(taints: &[Taint], profile: &Profile, variant: &Variant, pause_image: Option<&str>, scope: Scope) -> String {
-    let flags = flags(taints, profile, variant, pause_image, scope);
-    flags.iter().map(|(name, value)| format!("--{name}={value}\n")).collect()
+/// The flags for settings without a field, one per line.
+pub fn args(profile: &Profile, minor: Minor) -> String {
+    flags(profile, minor).iter().map(|(name, value)| format!("--{name}={value}\n")).collect()
 }
 
-/// The flags for settings without a field in the variant's minor: their names without dashes, and their values.
-pub fn flags(
-    taints: &[Taint],
-    profile: &Profile,
-    variant: &Variant,
-    pause_image: Option<&str>,
-    scope: Scope,
-) -> Vec<(&'static str, String)> {
-    let minor = variant.kubelet;
-    let mut args = Args { minor, flags: Vec::new() };
-    args.add(flags::WINDOWS_PRIORITYCLASS, priority_class(profile.kubelet.priority_class));
+/// The flags for settings without a field: their names without dashes, and their values.
+pub fn flags(profile: &Profile, minor: Minor) -> Vec<(&'static str, String)> {
+    let mut flags = vec![(WINDOWS_PRIORITYCLASS.name, priority_class(profile.kubelet.priority_class).to_owned())];
     let resolv_conf = resolv_conf(&profile.kubelet);
-    if layers::needs_resolv_conf_flag(minor) || resolv_conf == HOST_RESOLVERS {
-        args.add(flags::RESOLV_CONF, resolv_conf);
+    if minor < RESOLV_CONF_IN_DROP_INS_SINCE || resolv_conf == HOST_RESOLVERS {
+        flags.push((RESOLV_CONF_FLAG.name, resolv_conf.to_owned()));
     }
-    if !has_field("registerWithTaints", minor) && !taints.is_empty() {
-        args.add(flags::REGISTER_WITH_TAINTS, &taints_flag(taints));
-    }
-    if let Some(verbosity) = profile.kubelet.verbosity.filter(|_| minor < layers::VERBOSITY_FIELD_SINCE) {
-        args.add(flags::V, &verbosity.to_string());
-    }
-    if variant.runtime == ContainerRuntime::Dockershim {
-        dockershim(&mut args, profile, scope);
-    } else if scope == Scope::Whole && !has_field("containerRuntimeEndpoint", minor) {
-        args.add(flags::CONTAINER_RUNTIME, "remote");
-        args.add(flags::CONTAINER_RUNTIME_ENDPOINT, variant.runtime.endpoint());
-    }
-    // With containerd too, because the image garbage collection of these minors keeps this image.
-    if let Some(image) = pause_image.filter(|_| minor <= flags::LAST_TO_KEEP_POD_INFRA_IMAGE) {
-        args.add(flags::POD_INFRA_CONTAINER_IMAGE, image);
-    }
-    args.flags
+    flags
 }
 
-fn dockershim(args: &mut Args, profile: &Profile, scope: Scope) {
-    let containerd = &profile.containerd;
-    if scope == Scope::Whole {
-        args.add(flags::NETWORK_PLUGIN, "cni");
-    }
-    for (flag, directory) in
-        [(flags::CNI_BIN_DIR, &containerd.cni.bin_dir), (flags::CNI_CONF_DIR, &containerd.cni.conf_dir)]
-    {
-        if !directory.is_empty() {
-            args.add(flag, directory);
-        }
-    }
-    args.add(flags::IMAGE_PULL_PROGRESS_DEADLINE, &containerd.image_pull_progress_timeout);
-}
-
-/// Flags, without those that the minor does not know.
-struct Args {
-    minor: Minor,
-    flags: Vec<(&'static str, String)>,
-}
-
-impl Args {
-    fn add(&mut self, flag: KubeletFlag, value: &str) {
-        if flag.known_in(self.minor) {
-            self.flags.push((flag.name, value.to_owned()));
-        }
-    }
-}
-
-/// The settings with which a kubelet of a minor does not start, and those that have no effect.
+/// The settings with which a kubelet of a minor does not start, and those that have no effect; or that winpool does not
+/// configure this minor.
 pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
+    if minor < support::OLDEST {
+        let wrong = format!("kubelet {minor} is older than {}, the oldest that winpool configures", support::OLDEST);
+        let remedy = "upgrade the kubelet, or replace the node";
+        return vec![Problem::new("status.nodeInfo.kubeletVersion", wrong, remedy)];
+    }
     let fields = kubelet.extra.iter().filter_map(|(field, _)| field_problem(field, kubelet, minor));
-    let fields = fields.chain(resolv_conf_problem(kubelet, minor));
     profile::gate_problems(GatedProgram::Kubelet, &kubelet.feature_gates, minor).into_iter().chain(fields).collect()
 }
 
@@ -234,19 +173,6 @@ fn field_problem(field: &Field, kubelet: &Kubelet, minor: Minor) -> Option<Probl
         ),
     };
     Some(Problem::new(path, wrong, remedy))
-}
-
-fn resolv_conf_problem(kubelet: &Kubelet, minor: Minor) -> Option<Problem> {
-    (resolv_conf(kubelet) == HOST_RESOLVERS && minor < HOST_RESOLVERS_SINCE).then(|| {
-        let wrong = format!(
-            "kubelet {minor} starts no pod with {HOST_RESOLVERS}, which Windows kubelets accept from {HOST_RESOLVERS_SINCE} on"
-        );
-        Problem::new("spec.kubelet.extra.resolvConf", wrong, "remove it, or use another profile for these nodes")
-    })
-}
-
-fn has_field(name: &str, minor: Minor) -> bool {
-    field(name).is_some_and(|field| field.since <= minor)
 }
 
 /// The thresholds of a profile, with the minor's defaults for the other signals: a kubelet that has one threshold

@@ -10,10 +10,9 @@ use std::{
 };
 
 use winpool_api::facts::{
-    ContainerRuntime, ContainerdLine, Minor,
+    ContainerRuntime, ContainerdLine,
     cluster_api::{CONTAINERD_DROP_IN, DIRECTORY},
     containerd::CERTS_D,
-    layers::{CONFIG_DIR_SINCE, KUBEADM_PATCHES_SINCE},
 };
 
 use super::{
@@ -55,15 +54,9 @@ impl NodeScript<'_> {
     /// The service of the container runtime.
     fn service(&self) -> &'static str {
         match self.variants.iter().map(|variant| variant.runtime).min() {
-            Some(ContainerRuntime::Dockershim) => "docker",
             Some(ContainerRuntime::CriDockerd) => "cri-dockerd",
             Some(ContainerRuntime::Containerd(_)) | None => "containerd",
         }
-    }
-
-    /// Whether all kubelets are of this minor or later.
-    fn since(&self, minor: Minor) -> bool {
-        self.variants.first().is_some_and(|first| first.kubelet >= minor)
     }
 
     fn has_drop_ins(&self) -> bool {
@@ -87,35 +80,25 @@ impl NodeScript<'_> {
         vec![(path, Cow::Borrowed(content))]
     }
 
-    /// The drop-in of the kubelet and the patch of kubeadm, or a file to be merged by hand.
+    /// The drop-in of the kubelet and the patch of kubeadm.
     fn kubelet_places<'a>(&self, content: &'a str) -> Vec<(String, Cow<'a, str>)> {
         let own = |name: &str| windows_path(&format!("{DIRECTORY}/{name}"));
-        let drop_in =
-            self.since(CONFIG_DIR_SINCE).then(|| (own("kubelet.conf.d/50-winpool.conf"), Cow::Borrowed(content)));
-        let newest = self.variants.last().filter(|_| self.since(KUBEADM_PATCHES_SINCE));
-        let patch = newest.map(|newest| {
+        let drop_in = (own("kubelet.conf.d/50-winpool.conf"), Cow::Borrowed(content));
+        let patch = self.variants.last().map(|newest| {
             (own("patches/kubeletconfiguration0+merge.yaml"), Cow::Owned(kubeadm_patch(content, newest.kubelet)))
         });
-        let places: Vec<_> = drop_in.into_iter().chain(patch).collect();
-        if places.is_empty() { vec![(own(KUBELET_YAML), Cow::Borrowed(content))] } else { places }
+        [drop_in].into_iter().chain(patch).collect()
     }
 
     /// What the script does, and what is left to do.
     fn comment(&self) -> String {
         let mut text = format!(
             "Writes the files of configuration {} and restarts the services. Run it as administrator, in Windows PowerShell 5.1\n\
-             or later. It changes no other file.\n",
+             or later. It changes no other file.\n\
+             Start the kubelet with --config-dir=C:\\k\\winpool\\kubelet.conf.d, or join with kubeadm and patches.directory\n\
+             C:\\k\\winpool\\patches, not with both.\n",
             self.name
         );
-        if self.since(CONFIG_DIR_SINCE) {
-            text += "Start the kubelet with --config-dir=C:\\k\\winpool\\kubelet.conf.d, or join with kubeadm and patches.directory\n\
-                     C:\\k\\winpool\\patches, not with both.\n";
-        } else if self.since(KUBEADM_PATCHES_SINCE) {
-            text += "Join with kubeadm and patches.directory C:\\k\\winpool\\patches, or merge the patch into the file of the kubelet\n\
-                     flag --config.\n";
-        } else {
-            text += "Merge C:\\k\\winpool\\kubelet.yaml into the file of the kubelet flag --config, and run the script again.\n";
-        }
         if self.files.contains_key(KUBELET_ARGS) {
             text += "Add the lines of C:\\k\\winpool\\kubelet.args to the command line of the kubelet.\n";
         }

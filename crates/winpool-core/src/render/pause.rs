@@ -104,7 +104,7 @@ mod tests {
             (("Microsoft", "", "3.6"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.6"),
             (("Microsoft", "", "9.9"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/v2/kubernetes/pause:9.9"),
             (("Custom", MINE, ""), 34, containerd(2, 1), 20348, "registry.example/pause:3.10.1"),
-            (("Custom", MINE, "1"), 20, ContainerRuntime::Dockershim, 17763, "registry.example/pause:1"),
+            (("Custom", MINE, "1"), 30, ContainerRuntime::CriDockerd, 17763, "registry.example/pause:1"),
             (("Node", "", ""), 34, containerd(2, 1), 20348, ""),
         ];
         for ((source, repository, tag), minor, runtime, build, expected) in table {

@@ -346,7 +346,7 @@ mod tests {
         ];
         for settings in table {
             let profile = profile(settings.clone());
-            for minor in [Minor(20), Minor(34)] {
+            for minor in [Minor(30), Minor(34)] {
                 let variant = Variant {
                     kubelet: minor,
                     runtime: ContainerRuntime::Containerd("1.7.27".parse::<ContainerdVersion>().unwrap().line()),

@@ -379,7 +379,7 @@ fn distinct<T: Ord>(variants: &BTreeSet<Variant>, part: fn(&Variant) -> T, text:
 fn runtime_text(runtime: &ContainerRuntime<ContainerdLine>) -> String {
     match runtime {
         ContainerRuntime::Containerd(line) => line.to_string(),
-        ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd => "docker".to_owned(),
+        ContainerRuntime::CriDockerd => "docker".to_owned(),
     }
 }
 
@@ -394,23 +394,22 @@ fn pending(plan: &Plan, kept: Vec<String>) -> Pending {
 
 #[cfg(test)]
 mod tests {
-    use ContainerRuntime::{Containerd, CriDockerd, Dockershim};
+    use ContainerRuntime::{Containerd, CriDockerd};
     use winpool_api::facts::{Build, Minor};
 
     use super::*;
 
     #[test]
     fn the_parts_of_variants_are_listed_once_and_in_order() {
-        let line = |minor| Containerd(ContainerdLine { major: 1, minor });
+        let line = |minor| Containerd(ContainerdLine { major: 2, minor });
         let table = [
             (vec![], ["", "", ""]),
-            (vec![(31, line(7), 20348)], ["1.31", "1.7", "10.0.20348"]),
+            (vec![(31, line(1), 20348)], ["1.31", "2.1", "10.0.20348"]),
             (
-                vec![(32, line(7), 17763), (31, line(6), 20348), (31, line(7), 20348)],
-                ["1.31, 1.32", "1.6, 1.7", "10.0.17763, 10.0.20348"],
+                vec![(32, line(1), 17763), (31, line(0), 20348), (31, line(1), 20348)],
+                ["1.31, 1.32", "2.0, 2.1", "10.0.17763, 10.0.20348"],
             ),
-            // Both adapters are Docker Engine.
-            (vec![(23, Dockershim, 17763), (24, CriDockerd, 17763)], ["1.23, 1.24", "docker", "10.0.17763"]),
+            (vec![(33, CriDockerd, 17763), (34, CriDockerd, 17763)], ["1.33, 1.34", "docker", "10.0.17763"]),
         ];
         for (variants, expected) in table {
             let variant = |(kubelet, runtime, host)| Variant { kubelet: Minor(kubelet), runtime, host: Build(host) };

@@ -4,8 +4,8 @@ use serde_json::Value;
 use winpool_api::facts::{
     Minor,
     pod_fields::{
-        Feature, OS_NAME_SINCE, REJECTED, REJECTED_UNLISTED, RejectedField, SEVERAL_SUB_PATHS_SINCE, UNSUPPORTED,
-        UnsupportedField, ValueMatch,
+        Feature, REJECTED, REJECTED_UNLISTED, RejectedField, SEVERAL_SUB_PATHS_SINCE, UNSUPPORTED, UnsupportedField,
+        ValueMatch,
     },
 };
 
@@ -47,7 +47,7 @@ impl FieldIssue {
 
 /// The issues of the fields of a spec, in a cluster of this minor.
 pub fn issues(spec: &Value, minor: Minor) -> Vec<FieldIssue> {
-    let os_is_windows = spec["os"]["name"] == "windows" && minor >= OS_NAME_SINCE;
+    let os_is_windows = spec["os"]["name"] == "windows";
     let rejected = REJECTED.iter().chain(REJECTED_UNLISTED).flat_map(|field| {
         let is_rejected = os_is_windows && field.since <= minor;
         let kind = if is_rejected { FieldIssueKind::Rejected(field) } else { FieldIssueKind::Ignored(field) };

@@ -16,14 +16,6 @@ use crate::{
     workload::Scheduling,
 };
 
-/// The maps of a class. An apply does not remove keys of other managers from the overhead, and with API servers of 1.20
-/// also not from the nodeSelector.
-#[derive(Clone, Copy)]
-enum ClassMap {
-    Selector,
-    Overhead,
-}
-
 impl DesiredClass<'_> {
     /// The differences of the existing class, such as `no toleration for os=windows:NoSchedule`. Extra tolerations of
     /// an unmanaged class are not a difference, nor is a toleration of the same taint in another form.
@@ -58,36 +50,27 @@ impl DesiredClass<'_> {
         differences
     }
 
-    /// Removes keys that other clients added to the maps of the class.
+    /// Removes keys that other clients added to the overhead of the class.
     pub fn strip(&self, existing: &RuntimeClassView) -> Option<Write> {
-        strip(existing, |map, key| match map {
-            ClassMap::Selector => self.selector.contains_key(key),
-            ClassMap::Overhead => self.overhead.contains_key(key),
-        })
+        strip(existing, |key| self.overhead.contains_key(key))
     }
 }
 
-/// Removes keys from the maps of a class.
-fn strip(existing: &RuntimeClassView, keeps: impl Fn(ClassMap, &str) -> bool) -> Option<Write> {
-    let (selector, overhead) = (existing.selector(), existing.overhead());
-    let labels = nulls(selector.keys().filter(|key| !keeps(ClassMap::Selector, key)));
-    let amounts = nulls(overhead.keys().filter(|key| !keeps(ClassMap::Overhead, key)));
-    let mut body = json!({});
-    if labels.is_empty() && amounts.is_empty() {
+/// Removes keys from the overhead of a class. An apply does not remove those of other managers; it replaces the other fields
+/// as a whole (`node/v1/types.go` of kubernetes/api: nodeSelector and tolerations are atomic).
+fn strip(existing: &RuntimeClassView, keeps: impl Fn(&str) -> bool) -> Option<Write> {
+    let overhead = existing.overhead();
+    let removed: Map<_, _> = overhead.into_keys().filter(|key| !keeps(key)).map(|key| (key, Value::Null)).collect();
+    if removed.is_empty() {
         return None;
     }
-    if !labels.is_empty() {
-        body["scheduling"] = json!({"nodeSelector": labels});
-    }
-    if !amounts.is_empty() {
-        body["overhead"] = json!({"podFixed": amounts});
-    }
+    let body = json!({"overhead": {"podFixed": removed}});
     let object = object(existing.name(), Some(existing));
     Some(Write::merge(Action::StripRuntimeClass, object, &existing.resource_version, body))
 }
 
-/// Restores the state of a class before its adoption with these tolerations in addition: first removes keys from its maps, then
-/// applies the rest. `None` if the class was not adopted.
+/// Restores the state of a class before its adoption with these tolerations in addition: first removes keys from its
+/// overhead, then applies the rest. `None` if the class was not adopted.
 pub fn restored(class: &RuntimeClassView, kept: Vec<core::Toleration>) -> Option<(Option<Write>, Write)> {
     let mut before = class.before_adoption()?;
     let mut tolerations = before["scheduling"]["tolerations"].as_array().cloned().unwrap_or_default();
@@ -97,13 +80,7 @@ pub fn restored(class: &RuntimeClassView, kept: Vec<core::Toleration>) -> Option
         tolerations.extend(kept);
         before["scheduling"]["tolerations"] = json!(tolerations);
     }
-    let strip = strip(class, |map, key| {
-        let pointer = match map {
-            ClassMap::Selector => "/scheduling/nodeSelector",
-            ClassMap::Overhead => "/overhead/podFixed",
-        };
-        before.pointer(pointer).is_some_and(|map| map.get(key).is_some())
-    });
+    let strip = strip(class, |key| before["overhead"]["podFixed"].get(key).is_some());
     let mut body = Kind::RUNTIME_CLASS.object(json!({"name": class.name()}));
     body["handler"] = json!(class.object.handler);
     for field in ["overhead", "scheduling"] {
@@ -148,11 +125,6 @@ impl RuntimeClassView {
         let parsed = amounts.into_iter().flatten().map(|(name, amount)| Some((name.clone(), amount.0.parse().ok()?)));
         parsed.flatten().collect()
     }
-}
-
-/// The part of a merge patch that removes these keys.
-fn nulls<'k>(keys: impl Iterator<Item = &'k String>) -> Map<String, Value> {
-    keys.map(|key| (key.clone(), Value::Null)).collect()
 }
 
 fn labels_text(labels: &BTreeMap<String, String>) -> String {

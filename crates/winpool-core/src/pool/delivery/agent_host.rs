@@ -1,10 +1,7 @@
 //! Whether a node can run the agent's pod, which has a HostProcess container.
 
 use derive_more::Display;
-use winpool_api::facts::{
-    Build, ContainerRuntime, ContainerdVersion,
-    host_process::{self, FIRST_WINDOWS, FIRST_WITH_BOUND_MOUNTS, Mounts},
-};
+use winpool_api::facts::{Build, ContainerRuntime, ContainerdVersion, host_process::FIRST_WINDOWS};
 
 use crate::node::WindowsNode;
 
@@ -17,13 +14,9 @@ pub enum AgentObstacle {
          pool with delivery.method: None"
     )]
     Windows(Build),
-    /// Its containerd has no HostProcess containers, or only those without bind mounts.
-    #[display("the agent needs containerd {FIRST_WITH_BOUND_MOUNTS} or later, and this is {_0}. Upgrade containerd")]
-    Containerd(ContainerdVersion),
     /// Its container runtime is not containerd.
     #[display(
-        "the agent needs containerd {FIRST_WITH_BOUND_MOUNTS} or later, and this is Docker. Replace the node, or move it to a \
-         pool with delivery.method: None"
+        "the agent needs containerd, and this is Docker. Replace the node, or move it to a pool with delivery.method: None"
     )]
     OtherRuntime,
 }
@@ -39,10 +32,8 @@ impl AgentObstacle {
             return Some(Self::Windows(build));
         }
         match runtime? {
-            ContainerRuntime::Containerd(version) => {
-                (host_process::mounts(*version) != Some(Mounts::Bound)).then_some(Self::Containerd(*version))
-            }
-            ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd => Some(Self::OtherRuntime),
+            ContainerRuntime::Containerd(_) => None,
+            ContainerRuntime::CriDockerd => Some(Self::OtherRuntime),
         }
     }
 }
@@ -52,16 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agent_needs_a_windows_and_a_containerd_with_host_process_containers() {
-        let containerd = |minor| Some(ContainerRuntime::Containerd(ContainerdVersion::new(1, minor, 20)));
+    fn the_agent_needs_a_windows_and_a_runtime_with_host_process_containers() {
+        let containerd = || Some(ContainerRuntime::Containerd(ContainerdVersion::new(1, 7, 20)));
         let table = [
-            (Some(14393), containerd(7), Some("Windows Server 2019 (10.0.17763) or later, and this is 10.0.14393.")),
-            (Some(17763), containerd(7), None),
-            (Some(20348), containerd(5), Some("containerd 1.7.0 or later, and this is 1.5.20.")),
-            (Some(20348), containerd(6), Some("containerd 1.7.0 or later, and this is 1.6.20.")),
-            (Some(26100), Some(ContainerRuntime::Containerd(ContainerdVersion::new(2, 1, 4))), None),
-            (Some(20348), Some(ContainerRuntime::CriDockerd), Some("containerd 1.7.0 or later, and this is Docker.")),
-            (None, containerd(6), Some("containerd 1.7.0 or later, and this is 1.6.20.")),
+            (Some(14393), containerd(), Some("Windows Server 2019 (10.0.17763) or later, and this is 10.0.14393.")),
+            (Some(17763), containerd(), None),
+            (Some(20348), Some(ContainerRuntime::CriDockerd), Some("the agent needs containerd, and this is Docker.")),
+            (None, containerd(), None),
             (Some(20348), None, None),
             (None, None, None),
         ];

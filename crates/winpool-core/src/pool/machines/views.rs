@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use winpool_api::{
     facts::{
-        ContainerRuntime, ContainerdVersion, Minor,
+        ContainerRuntime, ContainerdVersion,
         cluster_api::{self, DEPLOYMENT_NAME, POOL_NAME, TOPOLOGY_OWNED, capacity},
     },
     names::{annotation, label, manager},
@@ -273,8 +273,7 @@ impl MachineView {
             "" => (GroupKind::Pool, label_of(&object.metadata, POOL_NAME)),
             deployment => (GroupKind::Deployment, deployment),
         };
-        let minor = reported["kubeletVersion"].as_str().and_then(|version| version.parse::<Minor>().ok());
-        let containerd = match ContainerRuntime::read(&text(&reported["containerRuntimeVersion"]), minor) {
+        let containerd = match ContainerRuntime::read(&text(&reported["containerRuntimeVersion"])) {
             Some(ContainerRuntime::Containerd(version)) => Some(version),
             _ => None,
         };

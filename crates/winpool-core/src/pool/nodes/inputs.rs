@@ -159,7 +159,7 @@ impl NodeInputs<'_> {
         for (key, value) in desired.labels {
             self.desired_label(key, value, &mut labels, plan);
         }
-        // Kubelets before 1.17 do not set this label, but RuntimeClasses select by it.
+        // RuntimeClasses select by it. The kubelet sets it only when it starts, and other clients can remove it.
         if let Ok(version) = self.node.os {
             self.desired_label(label::WINDOWS_BUILD, &version.build.to_string(), &mut labels, plan);
         }

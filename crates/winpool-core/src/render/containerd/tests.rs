@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use winpool_api::{
-    Cni,
+    Cni, RegistryMirror,
     facts::containerd::{RELEASE_LINES, release_line},
 };
 
@@ -83,6 +83,8 @@ fn each_setting_has_the_path_of_the_version() {
         "plugins io.containerd.grpc.v1.cri sandbox_image = mcr.microsoft.com/oss/v2/kubernetes/pause:3.10",
         r"plugins io.containerd.grpc.v1.cri cni bin_dir = C:\Program Files\containerd\cni\bin",
         r"plugins io.containerd.grpc.v1.cri cni conf_dir = C:\Program Files\containerd\cni\conf",
+        r"plugins io.containerd.grpc.v1.cri registry config_path = C:\Program Files\containerd\certs.d",
+        "plugins io.containerd.grpc.v1.cri image_pull_progress_timeout = 30m",
         "plugins io.containerd.grpc.v1.cri containerd default_runtime_name = runhcs-wcow-process",
         "plugins io.containerd.grpc.v1.cri containerd snapshotter = windows",
     ];
@@ -94,19 +96,13 @@ fn each_setting_has_the_path_of_the_version() {
         r"plugins io.containerd.cri.v1.runtime cni conf_dir = C:\Program Files\containerd\cni\conf",
         "plugins io.containerd.cri.v1.runtime containerd default_runtime_name = runhcs-wcow-process",
     ];
-    let mirror = "plugins io.containerd.grpc.v1.cri registry mirrors docker.io endpoint = [https://mirror.example]";
-    let certificates = r"plugins io.containerd.grpc.v1.cri registry config_path = C:\Program Files\containerd\certs.d";
-    let timeout = "plugins io.containerd.grpc.v1.cri image_pull_progress_timeout = 30m";
     let pipe = r"grpc address = \\.\pipe\containerd-containerd";
     let server = r"plugins io.containerd.server.v1.grpc address = \\.\pipe\containerd-containerd";
     let bin_dir = r"plugins io.containerd.cri.v1.runtime cni bin_dir = C:\Program Files\containerd\cni\bin";
     let bin_dirs = r"plugins io.containerd.cri.v1.runtime cni bin_dirs = [C:\Program Files\containerd\cni\bin]";
     let imports = r"imports = [C:\Program Files\containerd\conf.d\*.toml]";
     let table = [
-        ("1.4.13", &one[..], vec![mirror]),
-        ("1.5.18", &one, vec![certificates]),
-        ("1.6.39", &one, vec![certificates]),
-        ("1.7.34", &one, vec![certificates, timeout]),
+        ("1.7.34", &one[..], vec![]),
         ("2.0.11", &two, vec!["version = 3", pipe, bin_dir]),
         ("2.1.9", &two, vec!["version = 3", pipe, bin_dirs]),
         ("2.2.7", &two, vec!["version = 3", pipe, bin_dirs, imports]),
@@ -135,11 +131,9 @@ fn handlers_have_the_defaults_of_the_version() {
         let handlers = at(&file, line.keys.runtimes).as_table().unwrap();
         assert_eq!(handlers.keys().collect::<Vec<_>>(), ["runhcs-wcow-process", "runhcs-wcow-hypervisor"]);
         let expected = |of_hyperv: bool| {
-            let (annotated, scrubbed) =
-                (version.major == 2 || version.minor >= 7, version.major == 2 && version.minor >= 2);
-            let mut text = process.to_owned();
-            text += if annotated { containers } else { "" };
-            text += if annotated && of_hyperv { pods } else { "" };
+            let scrubbed = version.major == 2 && version.minor >= 2;
+            let mut text = process.to_owned() + containers;
+            text += if of_hyperv { pods } else { "" };
             text += if of_hyperv || scrubbed { "[options]\n" } else { "" };
             text += if of_hyperv { hyperv } else { "" };
             text += if scrubbed { scrub } else { "" };
@@ -151,15 +145,15 @@ fn handlers_have_the_defaults_of_the_version() {
 }
 
 #[test]
-fn patch_releases_have_the_same_configuration_and_mirrors_change_it_only_in_1_4() {
+fn patch_releases_have_the_same_configuration_and_mirrors_do_not_change_the_whole_file() {
     let render = |version: &str, mirrors: &[RegistryMirror]| {
         text(version.parse().unwrap(), &settings(&Cni::default(), mirrors), Scope::Whole).unwrap()
     };
     assert_eq!(render("1.7.0", &[]), render("1.7.27", &[]));
-    assert_eq!(render("1.5.0", &[]), render("1.6.20", &[]), "nothing differs between these lines");
     assert_eq!(render("2.3.0", &[]), render("2.9.1", &[]));
-    assert_eq!(render("2.1.0", &[]), render("2.1.0", &mirrors()));
-    assert_ne!(render("1.4.0", &[]), render("1.4.0", &mirrors()));
+    for (version, _) in versions() {
+        assert_eq!(render(&version.to_string(), &[]), render(&version.to_string(), &mirrors()), "{version}");
+    }
 }
 
 #[test]
@@ -172,19 +166,8 @@ fn a_layer_contains_only_settings_of_the_profile_and_of_windows() {
     let one = "plugins io.containerd.grpc.v1.cri";
     let (images, runtime) = ("plugins io.containerd.cri.v1.images", "plugins io.containerd.cri.v1.runtime");
     let paths = |plugin: &str, names: &[&str]| names.iter().map(|name| format!("{plugin} {name}")).collect::<Vec<_>>();
-    // A file that names a handler has to name both.
-    let handlers = paths(
-        "plugins io.containerd.grpc.v1.cri containerd runtimes",
-        &[
-            "runhcs-wcow-process runtime_type",
-            "runhcs-wcow-hypervisor runtime_type",
-            "runhcs-wcow-hypervisor options SandboxIsolation",
-            "runhcs-wcow-hypervisor options ScaleCpuLimitsToSandbox",
-        ],
-    );
     let (sandbox, timeout) = (paths(one, &["sandbox_image"]), paths(one, &["image_pull_progress_timeout"]));
     let cni = paths(one, &["cni bin_dir", "cni conf_dir"]);
-    let mirror = paths(one, &["registry mirrors docker.io endpoint"]);
     let certificates = paths(one, &["registry config_path"]);
     let of_images = paths(images, &["image_pull_progress_timeout", "pinned_images sandbox"]);
     let certificates_2 = paths(images, &["registry config_path"]);
@@ -192,9 +175,6 @@ fn a_layer_contains_only_settings_of_the_profile_and_of_windows() {
     // The layer sets the older one to an empty string, because the CRI plugin does not start with both.
     let cni_2_1 = paths(runtime, &["cni bin_dir", "cni bin_dirs", "cni conf_dir"]);
     let table = [
-        ("1.4.13", 2, [&sandbox, &handlers], [&cni, &mirror]),
-        ("1.5.18", 2, [&sandbox, &handlers], [&cni, &certificates]),
-        ("1.6.39", 2, [&sandbox, &handlers], [&cni, &certificates]),
         ("1.7.34", 2, [&sandbox, &timeout], [&cni, &certificates]),
         ("2.0.11", 3, [&of_images, &vec![]], [&cni_2_0, &certificates_2]),
         ("2.1.9", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
@@ -223,12 +203,7 @@ fn the_header_of_a_layer_describes_how_to_merge_it() {
         let text = text(version.parse().unwrap(), &ContainerdSettings::default(), Scope::Layer).unwrap();
         text.lines().take_while(|line| line.starts_with('#')).collect::<Vec<_>>().join("\n")
     };
-    for version in ["1.4.0", "1.6.20", "1.7.24"] {
-        assert!(
-            comment(version).contains("Merge it into") && comment(version).contains("Do not import it"),
-            "{version}"
-        );
-    }
+    assert!(comment("1.7.24").contains("Merge it into") && comment("1.7.24").contains("Do not import it"));
     for version in ["2.0.0", "2.1.9", "2.3.4"] {
         assert!(comment(version).contains(r"conf.d\50-winpool.toml") && comment(version).contains("version = 3"));
     }
@@ -251,32 +226,15 @@ fn extra_settings_are_merged_last_and_their_types_are_checked() {
 }
 
 #[test]
-fn containerd_1_4_has_the_tls_settings_of_mirrors_by_host() {
-    let mirror = RegistryMirror {
-        endpoints: vec!["https://a.example/v2/hub".into(), "https://b.example:5000".into()],
-        ca_file: r"C:\m.pem".into(),
-        ..mirrors().remove(0)
-    };
-    let unverified = RegistryMirror { ca_file: String::new(), skip_verify: true, ..mirror.clone() };
-    for (mirror, key, value) in
-        [(mirror, "ca_file", Value::from(r"C:\m.pem")), (unverified, "insecure_skip_verify", Value::from(true))]
-    {
-        let file = layer(ContainerdVersion::new(1, 4, 0), &settings(&Cni::default(), &[mirror]));
-        for host in ["a.example", "b.example:5000"] {
-            let tls = at(&file, &[layers::REGISTRY_CONFIGS, &[host, "tls"]].concat()).as_table().unwrap();
-            assert_eq!(tls.iter().collect::<Vec<_>>(), [(&key.to_owned(), &value)]);
-        }
-    }
-}
-
-#[test]
 fn an_unknown_version_and_an_unreadable_mirror_are_problems() {
     let ipv6 = vec![RegistryMirror { endpoints: vec!["https://[fd00::1]".into()], ..mirrors().remove(0) }];
     let problem = |version: &str, mirrors: &[RegistryMirror]| {
         let settings = settings(&Cni::default(), mirrors);
         text(version.parse().unwrap(), &settings, Scope::Layer).unwrap_err().to_string()
     };
-    for unknown in ["1.3.9", "1.8.0", "3.0.0"] {
+    let message = problem("1.6.39", &[]);
+    assert!(message.contains("containerd 1.6.39 is older than 1.7.0, the oldest that winpool configures"), "{message}");
+    for unknown in ["1.8.0", "3.0.0"] {
         let message = problem(unknown, &[]);
         assert!(message.contains(&format!("the configuration format of containerd {unknown} is unknown")), "{message}");
     }
@@ -314,17 +272,6 @@ proptest! {
         if !conf_dir.is_empty() {
             prop_assert_eq!(at(&file, keys.cni_conf_dir).as_str(), Some(conf_dir.as_str()));
         }
-    }
-
-    #[test]
-    fn any_mirror_is_read_back_from_the_file_of_1_4(
-        registry in "[a-zA-Z0-9]([a-zA-Z0-9.-]{0,40}[a-zA-Z0-9])?(:[0-9]{1,5})?",
-        endpoints in prop::collection::vec("https?://[^\\s\"']{1,64}", 1..8),
-    ) {
-        let mirror = RegistryMirror { registry, endpoints, ..RegistryMirror::default() };
-        let file = read(ContainerdVersion::new(1, 4, 0), &Cni::default(), std::slice::from_ref(&mirror));
-        let read = at(&file, &[facts::REGISTRY_MIRRORS, &[&mirror.registry, "endpoint"]].concat());
-        prop_assert_eq!(read, &Value::from(mirror.endpoints.clone()));
     }
 }
 

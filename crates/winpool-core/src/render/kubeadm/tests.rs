@@ -305,7 +305,7 @@ fn what_cannot_be_added_to_is_named() {
         change(&mut base);
         base
     };
-    let table: [(Value, u32, (u32, u32), &str); 9] = [
+    let table: [(Value, u32, (u32, u32), &str); 10] = [
         (
             with(|base| base["format"] = json!("ignition")),
             36,
@@ -363,7 +363,8 @@ fn what_cannot_be_added_to_is_named() {
             (2, 2),
             "spec.template.spec.files[0].path: the template has the file C:/k/winpool/containerd.ps1",
         ),
-        (azure(), 24, (1, 6), "spec.template.spec.version: kubeadm 1.24 does not patch KubeletConfiguration"),
+        (azure(), 29, (1, 7), "status.nodeInfo.kubeletVersion: kubelet 1.29 is older than 1.30"),
+        (azure(), 34, (1, 6), "status.nodeInfo.containerRuntimeVersion: containerd 1.6.0 is older than 1.7.0"),
         (azure(), 34, (1, 7), "spec.containerd.cni: containerd 1.7.0 needs a complete configuration file"),
     ];
     for (base, kubelet, containerd, expected) in table {

@@ -3,14 +3,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use winpool_api::{
     TaintEffect,
-    facts::{Build, ContainerdLine},
+    facts::{Build, ContainerRuntime, ContainerdLine},
 };
 
 use super::*;
 use crate::profile;
 
 const CONTAINERD: ContainerRuntime<ContainerdLine> = ContainerRuntime::Containerd(ContainerdLine::new(1, 7));
-const PAUSE: &str = "registry.example/pause:3.9";
 
 fn profile(kubelet: Value) -> Profile {
     profile::check(&serde_json::from_value(json!({"kubelet": kubelet})).unwrap()).unwrap()
@@ -28,12 +27,9 @@ fn variant(minor: u32, runtime: ContainerRuntime<ContainerdLine>) -> Variant {
     Variant { kubelet: Minor(minor), runtime, host: Build(20348) }
 }
 
-/// The variants with each runtime that a minor supports on Windows.
+/// The variants with each runtime of each supported minor, and of later ones.
 fn variants() -> impl Iterator<Item = Variant> {
-    (14..=40).flat_map(|minor| {
-        let docker = if minor <= 23 { ContainerRuntime::Dockershim } else { ContainerRuntime::CriDockerd };
-        [CONTAINERD, docker].map(|runtime| variant(minor, runtime))
-    })
+    (30..=40).flat_map(|minor| [CONTAINERD, ContainerRuntime::CriDockerd].map(|runtime| variant(minor, runtime)))
 }
 
 fn scoped(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope) -> Value {
@@ -44,8 +40,8 @@ fn configuration(taints: &[Taint], profile: &Profile, variant: &Variant) -> Valu
     scoped(taints, profile, variant, Scope::Layer)
 }
 
-fn flags_of(profile: &Profile, variant: &Variant, scope: Scope) -> BTreeMap<String, String> {
-    let text = args(&windows_taint(), profile, variant, Some(PAUSE), scope);
+fn flags_of(profile: &Profile, minor: Minor) -> BTreeMap<String, String> {
+    let text = args(profile, minor);
     let flag =
         |line: &str| line.strip_prefix("--")?.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     text.lines().map(|line| flag(line).unwrap_or_else(|| panic!("{line}"))).collect()
@@ -62,16 +58,15 @@ fn each_minor_is_given_exactly_the_fields_and_flags_that_it_knows() {
     });
     for (variant, scope) in variants().flat_map(|variant| [(variant, Scope::Layer), (variant, Scope::Whole)]) {
         let (minor, whole) = (variant.kubelet.0, scope == Scope::Whole);
-        let dockershim = variant.runtime == ContainerRuntime::Dockershim;
         for (settings, full) in [(json!({}), false), (full.clone(), true)] {
             let fields = [
                 ("apiVersion", true),
                 ("cgroupsPerQOS", true),
                 ("clusterDNS", full),
-                ("containerLogMaxFiles", !dockershim),
-                ("containerLogMaxSize", !dockershim),
+                ("containerLogMaxFiles", true),
+                ("containerLogMaxSize", true),
                 // In a layer, the bootstrap sets the endpoint of the container runtime.
-                ("containerRuntimeEndpoint", whole && minor >= 27),
+                ("containerRuntimeEndpoint", whole),
                 ("enforceNodeAllocatable", true),
                 ("evictionHard", true),
                 ("featureGates", full),
@@ -79,23 +74,14 @@ fn each_minor_is_given_exactly_the_fields_and_flags_that_it_knows() {
                 ("imageGCLowThresholdPercent", true),
                 ("kind", true),
                 ("kubeReserved", full),
-                ("logging", full && minor >= 23),
+                ("logging", full),
                 ("maxPods", true),
-                ("registerWithTaints", minor >= 23),
-                ("resolvConf", minor >= 23),
+                ("registerWithTaints", true),
+                ("resolvConf", true),
                 ("systemReserved", true),
             ];
-            let flags = [
-                ("container-runtime", whole && !dockershim && minor < 27),
-                ("container-runtime-endpoint", whole && !dockershim && minor < 27),
-                ("image-pull-progress-deadline", dockershim),
-                ("network-plugin", whole && dockershim),
-                ("pod-infra-container-image", minor <= 28),
-                ("register-with-taints", minor < 23),
-                ("resolv-conf", minor < 23 || (28..=31).contains(&minor)),
-                ("v", full && minor < 23),
-                ("windows-priorityclass", minor >= 20),
-            ];
+            // These minors lose the field resolvConf in a drop-in file.
+            let flags = [("resolv-conf", (30..=31).contains(&minor)), ("windows-priorityclass", true)];
             let names = |table: &[(&'static str, bool)]| {
                 table.iter().filter(|(_, present)| *present).map(|(name, _)| *name).collect::<BTreeSet<_>>()
             };
@@ -103,7 +89,7 @@ fn each_minor_is_given_exactly_the_fields_and_flags_that_it_knows() {
             let written = scoped(&windows_taint(), &profile, &variant, scope);
             let written = written.as_object().unwrap().keys().map(String::as_str).collect::<BTreeSet<_>>();
             assert_eq!(written, names(&fields), "{variant}, {scope:?}");
-            let written = flags_of(&profile, &variant, scope);
+            let written = flags_of(&profile, variant.kubelet);
             let written = written.keys().map(String::as_str).collect::<BTreeSet<_>>();
             assert_eq!(written, names(&flags), "{variant}, {scope:?}");
         }
@@ -118,16 +104,10 @@ fn each_minor_has_the_settings_that_a_windows_kubelet_requires() {
         assert_eq!(configuration["kind"], "KubeletConfiguration");
         assert_eq!(configuration["enforceNodeAllocatable"], json!([]));
         assert_eq!(configuration["cgroupsPerQOS"], json!(false));
-        let flags = flags_of(&profile(json!({})), &variant, Scope::Layer);
+        let flags = flags_of(&profile(json!({})), variant.kubelet);
         let no_resolvers = flags.get("resolv-conf").map(String::as_str);
-        match variant.kubelet {
-            Minor(..=22) => {
-                assert_eq!((configuration.get("resolvConf"), no_resolvers), (None, Some("")), "{variant}")
-            }
-            // These minors lose the field in a drop-in file.
-            Minor(28..=31) => assert_eq!((&configuration["resolvConf"], no_resolvers), (&json!(""), Some(""))),
-            _ => assert_eq!((&configuration["resolvConf"], no_resolvers), (&json!(""), None), "{variant}"),
-        }
+        assert_eq!(configuration["resolvConf"], "");
+        assert_eq!(no_resolvers, (variant.kubelet < Minor(32)).then_some(""), "{variant}");
         assert_eq!(configuration["systemReserved"], json!({"memory": "2Gi"}));
         assert!(configuration.get("registerWithTaints").is_none());
     }
@@ -147,8 +127,6 @@ fn default_thresholds_are_rendered_with_those_of_the_profile() {
 fn each_runtime_has_its_endpoint() {
     let containerd = "npipe:////./pipe/containerd-containerd";
     let profile = profile(json!({}));
-    let flags = flags_of(&profile, &variant(20, CONTAINERD), Scope::Whole);
-    assert_eq!(flags["container-runtime-endpoint"], containerd);
     let fields = |runtime| scoped(&[], &profile, &variant(36, runtime), Scope::Whole);
     assert_eq!(fields(CONTAINERD)["containerRuntimeEndpoint"], containerd);
     let docker = fields(ContainerRuntime::CriDockerd);
@@ -156,17 +134,10 @@ fn each_runtime_has_its_endpoint() {
 }
 
 #[test]
-fn the_verbosity_is_a_field_if_the_minor_has_it_and_a_flag_otherwise() {
-    let quiet = profile(json!({"logging": {"verbosity": 2}}));
+fn the_verbosity_is_merged_into_the_other_settings_of_the_log() {
     let with_others = profile(json!({"logging": {"verbosity": 0}, "extra": {"logging": {"format": "json"}}}));
-    for variant in variants().filter(|variant| variant.kubelet >= Minor(20)) {
-        let (field, flag) = if variant.kubelet < Minor(23) { (None, Some("2")) } else { (Some(2), None) };
-        let fields = configuration(&[], &quiet, &variant);
-        assert_eq!(fields["logging"].get("verbosity"), field.map(Value::from).as_ref(), "{variant}");
-        assert_eq!(flags_of(&quiet, &variant, Scope::Layer).get("v").map(String::as_str), flag, "{variant}");
-        let others = &configuration(&[], &with_others, &variant)["logging"];
-        assert_eq!((&others["format"], others.get("verbosity")), (&json!("json"), field.map(|_| json!(0)).as_ref()));
-    }
+    let logging = &configuration(&[], &with_others, &variant(36, CONTAINERD))["logging"];
+    assert_eq!(*logging, json!({"format": "json", "verbosity": 0}));
     let both = json!({"kubelet": {"logging": {"verbosity": 2}, "extra": {"logging": {"verbosity": 4}}}});
     let problems = profile::check(&serde_json::from_value(both).unwrap()).unwrap_err();
     assert_eq!(problems[0].path, "spec.kubelet.extra.logging.verbosity");
@@ -176,12 +147,11 @@ fn the_verbosity_is_a_field_if_the_minor_has_it_and_a_flag_otherwise() {
 fn pods_get_the_resolvers_of_a_file_by_a_field_and_those_of_the_host_by_a_flag() {
     let file = r"C:\etc\resolv.conf";
     let table = [
-        ("", 22, None, Some("")),
+        ("", 30, Some(""), Some("")),
         ("", 36, Some(""), None),
-        (file, 22, Some(file), Some(file)),
         (file, 30, Some(file), Some(file)),
         (file, 36, Some(file), None),
-        ("Host", 27, None, Some("Host")),
+        ("Host", 30, None, Some("Host")),
         ("Host", 36, None, Some("Host")),
     ];
     for (value, minor, field, flag) in table {
@@ -190,39 +160,16 @@ fn pods_get_the_resolvers_of_a_file_by_a_field_and_those_of_the_host_by_a_flag()
         let text = yaml(&[], &profile, &variant, Scope::Layer);
         let configuration: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(configuration.get("resolvConf").and_then(Value::as_str), field, "{value} {minor}");
-        let flags = flags_of(&profile, &variant, Scope::Layer);
+        let flags = flags_of(&profile, variant.kubelet);
         let found = flags.get("resolv-conf").map(String::as_str);
         assert_eq!(found, flag, "{value} {minor}");
         assert_eq!(problems(&profile.kubelet, variant.kubelet), []);
     }
-    let host = profile(json!({"extra": {"resolvConf": "Host"}}));
-    let problems = problems(&host.kubelet, Minor(26));
-    assert_eq!(problems[0].path, "spec.kubelet.extra.resolvConf");
     for wrong in ["host", "/etc/resolv.conf", "resolv.conf"] {
         let spec = json!({"kubelet": {"extra": {"resolvConf": wrong}}});
         let problems = profile::check(&serde_json::from_value(spec).unwrap()).unwrap_err();
         assert_eq!(problems[0].path, "spec.kubelet.extra.resolvConf", "{wrong}");
     }
-}
-
-#[test]
-fn the_header_of_a_layer_describes_how_to_merge_it() {
-    let contains =
-        |minor, text: &str| yaml(&[], &profile(json!({})), &variant(minor, CONTAINERD), Scope::Layer).contains(text);
-    for (minor, drop_in) in [(20, false), (25, false), (29, false), (30, true)] {
-        assert!(contains(minor, "erge it into the file of the"), "{minor}");
-        assert_eq!(contains(minor, "--config-dir"), drop_in, "{minor}");
-        // kubeadm's patch has more: the fields to remove.
-        assert!(!contains(minor, "kubeadm"), "{minor}");
-    }
-}
-
-#[test]
-fn dockershim_has_the_pull_timeout_of_the_profile() {
-    let spec = json!({"containerd": {"imagePullProgressTimeout": "1h"}});
-    let profile = profile::check(&serde_json::from_value(spec).unwrap()).unwrap();
-    let flags = flags_of(&profile, &variant(20, ContainerRuntime::Dockershim), Scope::Layer);
-    assert_eq!(flags["image-pull-progress-deadline"], "1h");
 }
 
 #[test]
@@ -242,21 +189,20 @@ fn gates_and_fields_that_a_minor_does_not_accept_are_problems() {
     let gate = |name: &str, value: bool| json!({"featureGates": {name: value}});
     let field = |name: &str, value: Value| json!({"extra": {name: value}});
     let table = [
-        (gate("WindowsHostProcessContainers", true), vec![22, 23, 24, 25, 26, 27], 14..=30),
-        (gate("WindowsHostProcessContainers", false), vec![22, 23, 24, 25], 14..=30),
-        (gate("NoSuchGate", true), vec![14, 15, 16, 38, 39], 14..=39),
-        (gate("ContextualLogging", false), (24..=37).collect(), 23..=37),
+        (gate("ComponentSLIs", true), (30..=34).collect(), 30..=38),
+        (gate("ComponentSLIs", false), vec![30, 31], 30..=38),
+        (gate("NoSuchGate", true), vec![38, 39], 30..=39),
+        (gate("ContextualLogging", false), (30..=37).collect::<Vec<_>>(), 30..=37),
         (gate("GracefulNodeShutdown", false), vec![33, 34], 33..=38),
-        (field("enableSystemLogQuery", json!(true)), vec![36], 27..=36),
-        (field("podLogsDir", json!("C:\\logs")), vec![30, 31], 28..=31),
-        (field("imageMaximumGCAge", json!("24h")), vec![30, 31], 28..=31),
+        (field("enableSystemLogQuery", json!(true)), vec![36], 30..=36),
+        (field("podLogsDir", json!("C:\\logs")), vec![30, 31], 30..=31),
+        (field("crashLoopBackOff", json!({"maxContainerRestartPeriod": "1m"})), vec![35, 36], 30..=36),
         (field("shutdownGracePeriod", json!("30s")), vec![34, 35, 36], 30..=36),
         (field("cpuManagerPolicy", json!("static")), vec![], 30..=36),
-        (field("tracing", json!({})), vec![27, 28], 25..=28),
         (
-            json!({"featureGates": {"ImageMaximumGCAge": true}, "extra": {"imageMaximumGCAge": "24h"}}),
-            vec![29, 30, 31],
-            28..=31,
+            json!({"featureGates": {"KubeletCrashLoopBackOffMax": true}, "extra": {"crashLoopBackOff": {"maxContainerRestartPeriod": "1m"}}}),
+            vec![32, 33, 34],
+            30..=34,
         ),
         (
             json!({"featureGates": {"WindowsCPUAndMemoryAffinity": true}, "extra": {"cpuManagerPolicy": "static"}}),
@@ -274,13 +220,19 @@ fn gates_and_fields_that_a_minor_does_not_accept_are_problems() {
 #[test]
 fn a_problem_names_the_minors_and_the_remedy() {
     let message = |settings: Value, minor| Problem::list(&problems(&profile(settings).kubelet, Minor(minor)));
-    let settings = json!({"featureGates": {"WindowsHostProcessContainers": true}});
     assert_eq!(
-        message(settings.clone(), 20),
-        "spec.kubelet.featureGates.WindowsHostProcessContainers: the gate exists from kubelet 1.22 on, and \
-         kubelet 1.20 does not start with it: remove it, or use another profile for these nodes"
+        message(json!({"featureGates": {"WindowsGracefulNodeShutdown": true}}), 31),
+        "spec.kubelet.featureGates.WindowsGracefulNodeShutdown: the gate exists from kubelet 1.32 on, and kubelet 1.31 \
+         does not start with it: remove it, or use another profile for these nodes"
     );
-    assert!(message(settings, 28).contains("the gate exists up to kubelet 1.27"));
+    assert!(
+        message(json!({"featureGates": {"ComponentSLIs": true}}), 35).contains("the gate exists up to kubelet 1.34")
+    );
+    assert_eq!(
+        message(json!({"featureGates": {"ComponentSLIs": true}}), 29),
+        "status.nodeInfo.kubeletVersion: kubelet 1.29 is older than 1.30, the oldest that winpool configures: upgrade \
+         the kubelet, or replace the node"
+    );
     let settings = json!({"extra": {"shutdownGracePeriod": "30s"}});
     assert!(message(settings, 33).contains("set spec.kubelet.featureGates.WindowsGracefulNodeShutdown: true"));
 }

@@ -7,14 +7,14 @@ use winpool_api::{
     RuntimeClassIsolation,
     conditions::{ComputedCondition, RUNTIME_SUPPORTED},
     facts::{
-        Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, containerd, kubelet_flags, runtimes,
+        Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, containerd, runtimes,
         version_compatibility::{self, Isolation, VersionCompatibility},
     },
     names::reason,
 };
 
 use super::input::{NodeMessages, ReportInput, unreadable};
-use crate::{pool::plan::Member, render::reserve::ConfigState, text::some_of};
+use crate::{pool::plan::Member, text::some_of};
 
 /// The reasons of `RuntimeSupported`, worst first.
 const WORST_FIRST: [&str; 5] = [
@@ -50,22 +50,15 @@ pub fn runtime_supported(input: &ReportInput) -> Option<ComputedCondition> {
 /// A handler that a class of the pool names and the node's runtime does not have.
 fn missing_handler(input: &ReportInput, member: &Member) -> Option<String> {
     let node = &member.node;
-    // Only the reported resources prove that the rendered configuration is in effect.
-    let rendered = member.config_state == Some(ConfigState::InEffect);
-    let available = node.handlers(rendered)?;
+    let available = node.handlers()?;
     let docker = node.containerd().is_none();
     // containerd can have other handlers in its configuration, Docker cannot.
     let unavailable =
         |handler: &str| (docker || runtimes::HANDLERS.contains(&handler)) && !available.contains(&handler);
     let class = input.spec.runtime_classes.iter().find(|class| unavailable(&class.handler))?;
-    let would_have = node.handlers(true).is_some_and(|rendered| rendered.contains(&class.handler.as_str()));
-    let remedy = if input.profile().is_some() && would_have {
-        "The rendered configuration adds it. See ConfigInEffect".to_owned()
-    } else {
-        "Use one of these in spec.runtimeClasses, or move the node to another pool".to_owned()
-    };
     Some(format!(
-        "{} has no handler {} for RuntimeClass {}{}, only {}. {remedy}",
+        "{} has no handler {} for RuntimeClass {}{}, only {}. Use one of these in spec.runtimeClasses, or move the node to \
+         another pool",
         if docker { "Docker" } else { "containerd" },
         class.handler,
         class.name,
@@ -81,7 +74,7 @@ fn fault_of_version(today: Date, member: &Member) -> Option<Fault> {
     match (&node.runtime, &node.kubelet) {
         (Err(text), _) => unknown("container runtime", text),
         (_, Err(text)) => unknown("kubelet version", text),
-        (Ok(ContainerRuntime::Dockershim | ContainerRuntime::CriDockerd), Ok(_)) => None,
+        (Ok(ContainerRuntime::CriDockerd), Ok(_)) => None,
         (Ok(ContainerRuntime::Containerd(version)), Ok(kubelet)) => {
             fault_of_containerd(*version, kubelet.minor, node.build(), today)
         }
@@ -91,10 +84,12 @@ fn fault_of_version(today: Date, member: &Member) -> Option<Fault> {
 fn fault_of_containerd(version: ContainerdVersion, kubelet: Minor, host: Option<Build>, today: Date) -> Option<Fault> {
     let for_kubelet = containerd::minimum_for(kubelet, version);
     let for_images = host.and_then(|host| minimum_for_images(host, version));
-    let for_pause =
-        containerd::minimum_to_pin(version).filter(|_| kubelet > kubelet_flags::LAST_TO_KEEP_POD_INFRA_IMAGE);
+    let for_pause = containerd::minimum_to_pin(version);
     if let Some(least) = for_kubelet.max(for_images).max(for_pause) {
         let wrong = match (for_kubelet, for_images) {
+            _ if version < containerd::OLDEST => {
+                format!("is older than {}, the oldest that winpool supports", containerd::OLDEST)
+            }
             (Some(_), _) => format!("is too old for kubelet {kubelet}"),
             (None, Some(_)) => "does not run the older images that this Windows can run".to_owned(),
             (None, None) => format!(
@@ -142,9 +137,7 @@ fn minimum_for_images(host: Build, version: ContainerdVersion) -> Option<Contain
 /// The release line of containerd that fits a kubelet and has the latest end of support after today.
 fn longest_supported(kubelet: Minor, today: Date) -> Option<&'static containerd::ReleaseLine> {
     let fits = |line: &&containerd::ReleaseLine| {
-        line.end_of_life >= today
-            && containerd::minimum_for(kubelet, line.newest).is_none()
-            && !containerd::too_new_for(kubelet, line.newest)
+        line.end_of_life >= today && containerd::minimum_for(kubelet, line.newest).is_none()
     };
     containerd::RELEASE_LINES.iter().filter(fits).max_by_key(|line| line.end_of_life)
 }
