@@ -98,7 +98,7 @@ pub const TABLES: &[Table] = &[
         &["microsoft/windows-rs", "microsoft/hcsshim", "microsoft/dotnet-framework-docker"]),
     table("feature_gates", date(2026, 10, 27), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Modules,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),
-    table("host_process", date(2026, 11, 26), host_process::MOUNTS.len(), NO_MINOR, Modules,
+    table("host_process", date(2026, 11, 26), 0, NO_MINOR, Modules,
         &["kubernetes/enhancements", "kubernetes/website", "microsoft/hcsshim"]),
     table("known_issues", date(2026, 8, 22), known_issues::KNOWN_ISSUES.len(), 37, Modules,
         &["kubernetes/kubernetes", "containerd/containerd", "microsoft/hcsshim", "golang/vulndb", "kubernetes/website", "projectcalico/calico"]),

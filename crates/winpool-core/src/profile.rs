@@ -31,7 +31,7 @@ pub use extra::{is_resolv_conf, type_problem};
 pub use gates::{GatedProgram, gate_problems};
 pub use paths::is_windows_path;
 pub use settings::{
-    SettingWriter, UnwrittenSetting, destinations, image_destination, local_paths, node_directories, unwritten,
+    SettingWriter, UnwrittenSetting, destinations, local_paths, node_directories, unwritten,
 };
 
 /// The parsed spec of a `WindowsRuntimeProfile`.

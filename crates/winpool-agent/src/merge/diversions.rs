@@ -2,12 +2,10 @@
 //! ConfigMap cannot.
 
 use toml::Table;
-use winpool_api::facts::{
-    containerd::DOCKER_HUB, containerd_settings::SETTINGS, kubelet_flags::POD_INFRA_CONTAINER_IMAGE,
-};
+use winpool_api::facts::{containerd::DOCKER_HUB, containerd_settings::SETTINGS};
 use winpool_core::{
     allowances::{Allowances, Destination, Diversion, Traffic},
-    profile::{destinations, image_destination, kubelet_diversions},
+    profile::{destinations, kubelet_diversions},
     render::hosts,
 };
 
@@ -34,19 +32,14 @@ pub fn check(configuration: &AllowedConfiguration, allowances: &Allowances) -> R
 }
 
 fn diversions(configuration: &AllowedConfiguration) -> Vec<Diversion> {
-    let AllowedConfiguration { kubelet, flags, containerd, hosts, environment, .. } = configuration;
+    let AllowedConfiguration { kubelet, containerd, hosts, environment, .. } = configuration;
     let fields = kubelet.iter().flat_map(|layer| &layer.settings);
     let of_kubelet = fields.flat_map(|(name, value)| kubelet_diversions(name, value));
-    let images = flags.iter().filter(|flag| flag.name == POD_INFRA_CONTAINER_IMAGE.name);
-    let of_flags = images.filter_map(|flag| {
-        let path = format!("--{}", flag.name);
-        Some(Diversion { path, traffic: Traffic::PauseImage, to: image_destination(&flag.value)? })
-    });
     let of_containerd = containerd.iter().flat_map(|(_, file)| destinations(file, SETTINGS));
     let of_hosts = hosts.iter().flat_map(|(directory, (_, file))| of_registry(directory, file));
     let pulls = of_containerd.chain(of_hosts).map(|(path, to)| Diversion { path, traffic: Traffic::Images, to });
     let of_environment = environment.iter().filter_map(|variable| proxy(variable));
-    of_kubelet.chain(of_flags).chain(pulls).chain(of_environment).collect()
+    of_kubelet.chain(pulls).chain(of_environment).collect()
 }
 
 /// The hosts of `hosts.toml`: the mirrors, and another server than the registry that the directory is for.
@@ -91,7 +84,7 @@ mod tests {
     fn a_file_that_sends_traffic_to_another_host_is_refused_unless_the_agent_allows_it() {
         let mirror = "[host.'https://a.example/v2/hub']\nskip_verify = ";
         let pinned = "[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = ";
-        let table: [(&str, String, &str, &str); 11] = [
+        let table: [(&str, String, &str, &str); 10] = [
             (
                 "kubelet.yaml",
                 "clusterDNS: [10.0.0.10]".into(),
@@ -99,12 +92,6 @@ mod tests {
                 "clusterDNS: names of pods are resolved with",
             ),
             ("kubelet.yaml", "clusterDomain: a.example".into(), "a.example", "clusterDomain: names of pods"),
-            (
-                "kubelet.args",
-                "--pod-infra-container-image=a.example/pause:1".into(),
-                "a.example",
-                "--pod-infra-container-image: the pause image",
-            ),
             ("containerd.toml", format!("{pinned}'a.example/pause:1'"), "a.example", "plugins."),
             (
                 "hosts.mcr.microsoft.com.toml",
@@ -142,7 +129,6 @@ mod tests {
     fn what_stays_with_the_node_its_registries_and_the_publishers_of_the_pause_image_needs_no_entry() {
         for (key, text) in [
             ("kubelet.yaml", "maxPods: 60"),
-            ("kubelet.args", "--pod-infra-container-image=registry.k8s.io/pause:3.10"),
             (
                 "containerd.toml",
                 "[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'mcr.microsoft.com/oss/kubernetes/pause:3.9'",
