@@ -1,19 +1,20 @@
-//! Checks rendered kubelet configurations with the real Windows kubelet: `kubelet.exe` v1.20.2 under Wine.
+//! Checks rendered kubelet configurations with the real Windows kubelet: `kubelet.exe` under Wine.
 //!
-//! Wine cannot run it as a node. It reads flags and configuration as on Windows, sets its priority class, logs that it
-//! has no API client, and then ends because of a function that Wine does not have. By then it has rejected every
-//! configuration that it would reject on Windows, except for wrong quantities, which it parses later.
+//! It reads flags and configuration as on Windows, sets its priority class, and logs that it has no API client (`run` in
+//! `cmd/kubelet/app/server.go`), where it is ended. By then it has rejected every configuration that it would reject on Windows,
+//! except for wrong quantities, which it parses later.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     path::PathBuf,
     process::Stdio,
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
     assets,
     wine::{Prefix, windows_path},
@@ -35,13 +36,14 @@ use winpool_core::{
     },
 };
 
-const MINOR: Minor = Minor(20);
 /// One run takes about a second, the first some more.
 const LIMIT: Duration = Duration::from_secs(300);
 /// The log message of the kubelet after it has read flags and configuration, without a cluster.
-const CONFIGURATION_READ: &str = "standalone mode, no API client";
+const CONFIGURATION_READ: &str = "Standalone mode, no API client";
 /// The log message of the kubelet when it ignores an unknown field.
-const FIELD_IGNORED: &str = "using lenient decoding";
+const FIELD_IGNORED: &str = "sing lenient decoding";
+/// The log message of the kubelet with the error that ends it.
+const FAILED: &str = "\"command failed\" err=";
 
 /// The kubelet, and the files of one test.
 struct Program {
@@ -62,28 +64,64 @@ impl Program {
         Ok(Self { kubelet: assets::windows_kubelet()?, prefix: Prefix::shared()?, directory: TempDir::new()? })
     }
 
-    /// The file with the name servers of pods, as the kubelet prints it.
+    /// The minor of the kubelet.
+    fn minor(&self) -> Minor {
+        static MINOR: OnceLock<Minor> = OnceLock::new();
+        *MINOR.get_or_init(|| {
+            let output = self.prefix.command(&self.kubelet).arg("--version").output().unwrap();
+            let version = String::from_utf8(output.stdout).unwrap();
+            let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
+            Minor(minor.unwrap_or_else(|| panic!("{version}")))
+        })
+    }
+
+    /// A Windows that the kubelet supports.
+    fn host(&self) -> Build {
+        builds_supported_by(self.minor()).unwrap()[0]
+    }
+
+    /// A feature gate of the kubelet that can be set.
+    fn gate(&self) -> &'static str {
+        let is_accepted = |value| move |gate: &&str| gate_state(gate, value, self.minor()) == GateState::Accepted;
+        let mut gates = all_gates(self.minor()).into_keys().filter(is_accepted(true)).filter(is_accepted(false));
+        gates.next().unwrap()
+    }
+
+    /// The layer that is rendered from a profile for a Windows.
+    fn layer_for(&self, spec: &Value, taints: &[Taint], host: Build) -> Files {
+        let variant = Variant { kubelet: self.minor(), runtime: CONTAINERD, host };
+        of_kubelet(&render(taints, &checked(spec), &variant).unwrap())
+    }
+
+    /// The layer that is rendered from a profile.
+    fn layer(&self, spec: &Value, taints: &[Taint]) -> Files {
+        self.layer_for(spec, taints, self.host())
+    }
+
+    /// The file with the name servers of pods, as the kubelet prints it: as YAML, or from 1.30 to 1.36 as JSON.
     fn resolvers(&self, files: &Files) -> String {
         let mut verbose = files.clone();
         verbose.args.push("--v=5".to_owned());
         self.accepts(&verbose).unwrap();
         let output = self.run(&verbose).unwrap();
-        let value = output.split("ResolverConfig:\"").nth(1).and_then(|rest| rest.split('"').next());
-        value.unwrap_or_else(|| panic!("no ResolverConfig in {output}")).to_owned()
+        let value = output.lines().find_map(|line| {
+            let value =
+                line.trim().strip_prefix("resolvConf: ").or_else(|| line.split("\"ResolverConfig\": ").nth(1))?;
+            Some(value.trim_end_matches(',').trim_matches('"').replace("\\\\", "\\"))
+        });
+        value.unwrap_or_else(|| panic!("no resolvConf in {output}"))
     }
 
     /// Fails with the kubelet's error message if it rejects the files or ignores a field.
     fn accepts(&self, files: &Files) -> Result<()> {
         let output = self.run(files)?;
-        let fatal =
-            output.lines().find(|line| line.starts_with('F') && line[1..].starts_with(|c: char| c.is_ascii_digit()));
-        let fatal = fatal.unwrap_or(&output);
-        ensure!(output.contains(CONFIGURATION_READ), "{fatal}");
+        let failed = output.lines().find(|line| line.contains(FAILED) || line.starts_with("Error: "));
+        ensure!(output.contains(CONFIGURATION_READ), "{}", failed.unwrap_or(&output));
         ensure!(!output.contains(FIELD_IGNORED), "{output}");
         Ok(())
     }
 
-    /// The output of the kubelet until it ends.
+    /// The output of the kubelet until it ends, or has read its configuration.
     fn run(&self, files: &Files) -> Result<String> {
         let (yaml, log) = (self.path("kubelet.yaml"), self.path("log"));
         fs::write(&yaml, &files.yaml)?;
@@ -97,15 +135,21 @@ impl Program {
             .stderr(output)
             .spawn()?;
         let begun = Instant::now();
-        while child.try_wait()?.is_none() {
-            if begun.elapsed() > LIMIT {
+        loop {
+            let ended = child.try_wait()?.is_some();
+            let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+            if ended {
+                return Ok(output);
+            }
+            let is_late = begun.elapsed() > LIMIT;
+            if is_late || output.contains(CONFIGURATION_READ) {
                 child.kill()?;
                 child.wait()?;
-                bail!("kubelet.exe did not end: {}", String::from_utf8_lossy(&fs::read(&log)?));
+                ensure!(!is_late, "kubelet.exe did not end: {output}");
+                return Ok(output);
             }
             thread::sleep(Duration::from_millis(20));
         }
-        Ok(String::from_utf8_lossy(&fs::read(&log)?).into_owned())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -121,12 +165,7 @@ fn of_kubelet(Configuration { files }: &Configuration) -> Files {
     Files { yaml: files[KUBELET_YAML].clone(), args: files[KUBELET_ARGS].lines().map(str::to_owned).collect() }
 }
 
-/// The layer that is rendered from a profile for the minor.
-fn rendered(spec: &Value, taints: &[Taint], runtime: ContainerRuntime<ContainerdLine>, host: Build) -> Files {
-    of_kubelet(&render(taints, &checked(spec), &Variant { kubelet: MINOR, runtime, host }).unwrap())
-}
-
-/// The cluster settings of a kubelet of the minor, with a certificate authority that it can read.
+/// The cluster settings of a kubelet, with a certificate authority that it can read.
 fn bootstrap(program: &Program) -> Bootstrap {
     let authority = program.path("ca.crt");
     let key = rcgen::KeyPair::generate().unwrap();
@@ -141,7 +180,7 @@ fn bootstrap(program: &Program) -> Bootstrap {
 }
 
 /// A configuration as kubeadm writes it on a Windows node: fields of the cluster, and some that a profile sets too.
-fn from_kubeadm(bootstrap: &Bootstrap) -> Value {
+fn from_kubeadm(bootstrap: &Bootstrap, gate: &str) -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -155,7 +194,7 @@ fn from_kubeadm(bootstrap: &Bootstrap) -> Value {
         "clusterDNS": bootstrap.cluster_dns,
         "clusterDomain": bootstrap.cluster_domain,
         "evictionHard": {"nodefs.available": "1%"},
-        "featureGates": {"CSIMigration": true},
+        "featureGates": {gate: true},
         "healthzBindAddress": "127.0.0.1",
         "healthzPort": 10248,
         "maxPods": 250,
@@ -175,15 +214,15 @@ fn taints() -> Vec<Taint> {
     vec![taint("os", "windows", TaintEffect::NoSchedule), taint("example.com/gpu", "", TaintEffect::NoExecute)]
 }
 
-const CONTAINERD: ContainerRuntime<ContainerdLine> = ContainerRuntime::Containerd(ContainerdLine::new(1, 6));
+const CONTAINERD: ContainerRuntime<ContainerdLine> = ContainerRuntime::Containerd(ContainerdLine::new(2, 1));
 
 /// Every feature gate that the tables list for the minor, with its default.
-fn all_gates() -> BTreeMap<&'static str, bool> {
-    let known = GATES.iter().filter(|gate| gate.known_in(MINOR));
-    known.map(|gate| (gate.name, gate.default_in(MINOR))).collect()
+fn all_gates(minor: Minor) -> BTreeMap<&'static str, bool> {
+    let known = GATES.iter().filter(|gate| gate.known_in(minor));
+    known.map(|gate| (gate.name, gate.default_in(minor))).collect()
 }
 
-fn profiles() -> Vec<Value> {
+fn profiles(minor: Minor) -> Vec<Value> {
     vec![
         json!({}),
         json!({"kubelet": {
@@ -194,7 +233,7 @@ fn profiles() -> Vec<Value> {
             "maxPods": 60,
             "imageGC": {"highThresholdPercent": 90, "lowThresholdPercent": 75},
             "containerLogs": {"maxSize": "100Mi", "maxFiles": 3},
-            "featureGates": all_gates(),
+            "featureGates": all_gates(minor),
         }}),
         json!({
             "kubelet": {"priorityClass": "Idle", "systemReserved": {}, "extra": {
@@ -229,15 +268,14 @@ fn profiles() -> Vec<Value> {
 #[test]
 fn the_windows_kubelet_accepts_what_is_rendered_for_it() {
     let program = Program::new().unwrap();
+    let (profiles, hosts) = (profiles(program.minor()), builds_supported_by(program.minor()).unwrap());
     let mut all = BTreeSet::new();
-    for spec in profiles() {
-        for runtime in [CONTAINERD, ContainerRuntime::CriDockerd] {
-            for host in builds_supported_by(MINOR).unwrap() {
-                all.extend([taints(), Vec::new()].map(|taints| rendered(&spec, &taints, runtime, *host)));
-            }
+    for spec in &profiles {
+        for host in hosts {
+            all.extend([taints(), Vec::new()].map(|taints| program.layer_for(spec, &taints, *host)));
         }
     }
-    assert!(all.len() >= profiles().len() * 2 * 2);
+    assert!(all.len() >= profiles.len() * 2);
     for files in all {
         program.accepts(&files).unwrap_or_else(|refusal| panic!("{refusal}\n{files:#?}"));
     }
@@ -246,22 +284,24 @@ fn the_windows_kubelet_accepts_what_is_rendered_for_it() {
 #[test]
 fn the_windows_kubelet_rejects_invalid_configurations() {
     let program = Program::new().unwrap();
-    let good =
-        rendered(&json!({"kubelet": {"featureGates": {"CSIMigration": true}}}), &taints(), CONTAINERD, Build(17763));
+    let (minor, gate) = (program.minor(), program.gate());
+    let good = program.layer(&json!({"kubelet": {"featureGates": {gate: true}}}), &taints());
     program.accepts(&good).unwrap();
 
-    let unknown = GATES.iter().find(|gate| gate_state(gate.name, true, MINOR) == GateState::Unknown).unwrap().name;
+    let unknown = GATES.iter().find(|gate| gate_state(gate.name, true, minor) == GateState::Unknown).unwrap().name;
+    let locked = GATES
+        .iter()
+        .find(|gate| gate_state(gate.name, false, minor) == GateState::Locked(true) && gate.known_in(minor));
+    let (set, locked) = (format!("{gate}: true"), locked.unwrap().name);
     let in_yaml = [
-        ("enforceNodeAllocatable: []", "enforceNodeAllocatable: [pods]", "EnforceNodeAllocatable"),
-        ("enforceNodeAllocatable: []", "", "EnforceNodeAllocatable"),
-        ("cgroupsPerQOS: false", "cgroupsPerQOS: true", "CgroupsPerQOS"),
-        ("CSIMigration: true", &format!("{unknown}: true"), "unrecognized feature gate"),
-        ("CSIMigration: true", "NodeLease: false", "feature is locked to true"),
-        ("CSIMigration: true", "CSIMigration: 1", "FeatureGates"),
-        ("maxPods: 110", "maxPods: \"110\"", "MaxPods"),
-        ("memory: \"2Gi\"", "memory: 2", "SystemReserved"),
+        ("enforceNodeAllocatable: []", "enforceNodeAllocatable: [pods]", "must be set to true"),
+        (&set, &format!("{unknown}: true"), "unrecognized feature gate"),
+        (&set, &format!("{locked}: false"), "feature is locked to true"),
+        (&set, &format!("{gate}: 1"), "featureGates"),
+        ("maxPods: 110", "maxPods: \"110\"", "maxPods"),
+        ("memory: \"2Gi\"", "memory: 2", "systemReserved"),
         ("imageGCLowThresholdPercent: 80", "imageGCLowThresholdPercent: 85", "imageGCLowThresholdPercent"),
-        ("maxPods: 110", "maxPods: 110\ncontainerRuntimeEndpoint: \"npipe:\"", FIELD_IGNORED),
+        ("maxPods: 110", "maxPods: 110\nmaxPod: 110", FIELD_IGNORED),
         ("kind: KubeletConfiguration", "kind: KubeletConfig", "no kind"),
     ];
     for (right, wrong, word) in in_yaml {
@@ -269,23 +309,15 @@ fn the_windows_kubelet_rejects_invalid_configurations() {
         let broken = Files { yaml: good.yaml.replacen(right, wrong, 1), ..good.clone() };
         assert_rejected(&program, &broken, word);
     }
-    let in_args = [
-        (
-            "--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS",
-            "--windows-priorityclass=ABOVE_NORMAL",
-            "unknown priority class",
-        ),
-        ("--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS", "--config-dir=C:\\k", "unknown flag"),
-        (
-            "--register-with-taints=os=windows:NoSchedule,example.com/gpu=:NoExecute",
-            "--register-with-taints=os=windows:Never",
-            "invalid taint",
-        ),
-    ];
-    for (right, wrong, word) in in_args {
-        let at = good.args.iter().position(|arg| arg == right).unwrap_or_else(|| panic!("{right} is an argument"));
+    let broken = Files { yaml: good.yaml.replace("effect: \"NoSchedule\"", "effect: \"Never\""), ..good.clone() };
+    assert_rejected(&program, &broken, "Never");
+    for (wrong, word) in [
+        ("--windows-priorityclass=ABOVE_NORMAL", "unknown priority class"),
+        ("--config-folder=C:\\k", "unknown flag"),
+        ("--register-with-taints=os=windows:Never", "invalid taint"),
+    ] {
         let mut broken = good.clone();
-        broken.args[at] = wrong.to_owned();
+        broken.args.push(wrong.to_owned());
         assert_rejected(&program, &broken, word);
     }
 }
@@ -298,14 +330,12 @@ fn assert_rejected(program: &Program, broken: &Files, word: &str) {
 #[test]
 fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_the_kubelet_starts() {
     let program = Program::new().unwrap();
-    let from_kubeadm = from_kubeadm(&bootstrap(&program));
-    // Without the layer, which has the fields that Windows needs, the kubelet does not start.
-    let alone = Files { yaml: from_kubeadm.to_string(), args: Vec::new() };
-    assert_rejected(&program, &alone, "CgroupsPerQOS");
-
-    let partial = json!({"kubelet": {"systemReserved": {"memory": "2Gi"}, "maxPods": 60, "featureGates": all_gates()}});
+    let (gates, gate) = (all_gates(program.minor()), program.gate());
+    let from_kubeadm = from_kubeadm(&bootstrap(&program), gate);
+    let others: BTreeMap<_, _> = gates.into_iter().filter(|(name, _)| *name != gate).collect();
+    let partial = json!({"kubelet": {"systemReserved": {"memory": "2Gi"}, "maxPods": 60, "featureGates": others}});
     for spec in [json!({}), partial] {
-        let layer = rendered(&spec, &taints(), CONTAINERD, Build(17763));
+        let layer = program.layer(&spec, &taints());
         let mut merged = from_kubeadm.clone();
         // Merged like a patch by kubeadm, or like drop-in files by a kubelet.
         json_patch::merge(&mut merged, &yaml_of(&layer));
@@ -318,7 +348,7 @@ fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_th
             "/staticPodPath",
             "/healthzPort",
             "/systemReserved/cpu",
-            "/featureGates/CSIMigration",
+            &format!("/featureGates/{gate}"),
         ] {
             let kept = from_kubeadm.pointer(decided_by_the_cluster);
             assert!(kept.is_some(), "{decided_by_the_cluster}");
@@ -338,12 +368,11 @@ fn a_layer_merged_into_the_file_of_kubeadm_keeps_what_the_cluster_decided_and_th
     }
 }
 
-/// Of the fields in the table this minor has only `systemCgroups`.
 #[test]
 fn a_field_of_the_cluster_with_which_the_kubelet_does_not_start_is_removed_by_the_patch_for_kubeadm() {
     let program = Program::new().unwrap();
-    let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
-    let mut cluster = from_kubeadm(&bootstrap(&program));
+    let layer = program.layer(&json!({}), &taints());
+    let mut cluster = from_kubeadm(&bootstrap(&program), program.gate());
     cluster["systemCgroups"] = json!("/system.slice");
     let merged = |patch: &str| {
         let mut merged = cluster.clone();
@@ -351,18 +380,18 @@ fn a_field_of_the_cluster_with_which_the_kubelet_does_not_start_is_removed_by_th
         Files { yaml: merged.to_string(), args: layer.args.clone() }
     };
     assert_rejected(&program, &merged(&layer.yaml), "systemCgroups (--system-cgroups) was specified");
-    let patched = merged(&kubeadm_patch(&layer.yaml, MINOR));
+    let patched = merged(&kubeadm_patch(&layer.yaml, program.minor()));
     program.accepts(&patched).unwrap_or_else(|refusal| panic!("{refusal}\n{patched:#?}"));
 }
 
-/// `Host` is a name for kubelets from 1.27 on, but every kubelet makes it a path if a file has it.
+/// `Host` is a name, but the kubelet makes it a path if a file has it.
 #[test]
 fn a_relative_value_of_resolv_conf_in_a_file_is_a_path_and_one_of_the_flag_is_not() {
     let program = Program::new().unwrap();
-    let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
+    let layer = program.layer(&json!({}), &taints());
     let mut in_file = layer.clone();
     in_file.args.retain(|arg| arg != "--resolv-conf=");
-    in_file.yaml += "resolvConf: Host\n";
+    in_file.yaml = in_file.yaml.replace("resolvConf: \"\"", "resolvConf: Host");
     let found = program.resolvers(&in_file);
     assert!(found.contains(':') && found.ends_with(r"\Host"), "{found}");
     let mut by_flag = layer;
@@ -374,34 +403,22 @@ fn a_relative_value_of_resolv_conf_in_a_file_is_a_path_and_one_of_the_flag_is_no
 fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
     let program = Program::new().unwrap();
     let bootstrap = bootstrap(&program);
-    for runtime in [CONTAINERD, ContainerRuntime::CriDockerd] {
-        let variant = Variant { kubelet: MINOR, runtime, host: Build(17763) };
-        let files = of_kubelet(&standalone(&taints(), &checked(&json!({})), &variant, &bootstrap).unwrap());
-        assert_eq!(yaml_of(&files)["clusterDNS"], json!(["10.96.0.10"]));
-        program.accepts(&files).unwrap_or_else(|refusal| panic!("{refusal}\n{files:#?}"));
-    }
+    let variant = Variant { kubelet: program.minor(), runtime: CONTAINERD, host: program.host() };
+    let files = of_kubelet(&standalone(&taints(), &checked(&json!({})), &variant, &bootstrap).unwrap());
+    assert_eq!(yaml_of(&files)["clusterDNS"], json!(["10.96.0.10"]));
+    program.accepts(&files).unwrap_or_else(|refusal| panic!("{refusal}\n{files:#?}"));
 }
 
 #[test]
-fn a_kubelet_without_a_nullable_field_has_no_resolvers_by_its_flag_alone() {
+fn the_name_servers_of_pods_are_not_those_of_a_file() {
     let program = Program::new().unwrap();
-    let layer = rendered(&json!({}), &taints(), CONTAINERD, Build(17763));
-    assert!(layer.args.contains(&"--resolv-conf=".to_owned()), "{layer:#?}");
-    assert_eq!(program.resolvers(&layer), "");
-
-    let mut with_field = layer;
-    with_field.args.retain(|arg| arg != "--resolv-conf=");
-    // The default is a file beside the configuration, which Windows does not have.
-    let default = program.resolvers(&with_field);
-    assert!(default.ends_with(r"etc\\resolv.conf"), "{default}");
-    with_field.yaml += "resolvConf: \"\"\n";
-    assert_eq!(program.resolvers(&with_field), default, "the field cannot be empty");
+    assert_eq!(program.resolvers(&program.layer(&json!({}), &taints())), "");
 }
 
 #[test]
-fn the_verbosity_is_accepted_as_a_flag() {
+fn the_verbosity_is_accepted() {
     let program = Program::new().unwrap();
-    let files = rendered(&json!({"kubelet": {"logging": {"verbosity": 1}}}), &[], CONTAINERD, Build(17763));
+    let files = program.layer(&json!({"kubelet": {"logging": {"verbosity": 1}}}), &[]);
     program.accepts(&files).unwrap();
-    assert!(program.run(&files).unwrap().contains("FLAG: --v=\"1\""));
+    assert_eq!(yaml_of(&files)["logging"]["verbosity"], 1);
 }
