@@ -12,7 +12,6 @@ use winpool_api::facts::{
     kube_proxy_fields,
     kubelet_fields::{self, DefaultValue, FIELDS, FieldType},
     kubelet_flags::FLAGS,
-    layers::EMPTY_RESOLV_CONF_SINCE,
     node_restriction::KUBELET_LABELS,
     pause,
     pod_fields::REJECTED,
@@ -88,8 +87,7 @@ pub fn resolv_conf() -> Result<Vec<String>> {
     let upstream = source.rows(r#"^\s*\w+ +(\*?)string +`json:"(resolvConf),"#, |captures| {
         Some((captures[2].to_owned(), (!captures[1].is_empty()).to_string()))
     })?;
-    let own = (NEWEST >= EMPTY_RESOLV_CONF_SINCE).to_string();
-    Ok(differences(&upstream, &Table::from([("resolvConf".to_owned(), own)])))
+    Ok(differences(&upstream, &Table::from([("resolvConf".to_owned(), true.to_string())])))
 }
 
 /// Compares the fields of kube-proxy for Windows.
@@ -143,7 +141,7 @@ pub fn rejected_fields() -> Result<Vec<String>> {
     Ok(differences(&upstream, &names(REJECTED.iter().map(|field| field.path))))
 }
 
-/// Compares the first minor that serves an API version of each kind, and the first that does not.
+/// Compares the first minor that does not serve an API version of a kind. The oldest supported one serves all others.
 pub fn api_versions() -> Result<Vec<String>> {
     let (mut upstream, mut table) = (Upstream::new(), Table::new());
     let minor = |minor: Option<Minor>| minor.map_or("-".to_owned(), |minor| minor.to_string());
@@ -158,7 +156,7 @@ pub fn api_versions() -> Result<Vec<String>> {
             let since = Some(Minor(captures[2].parse().ok()?)).filter(|since| *since > OLDEST);
             Some((name(&captures[1]), minor(since)))
         })?);
-        table.insert(name("Introduced"), minor(version.since));
+        table.insert(name("Introduced"), minor(None));
         table.extend(version.removed.map(|removed| (name("Removed"), minor(Some(removed)))));
     }
     Ok(differences(&upstream, &table))
