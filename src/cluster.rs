@@ -21,6 +21,7 @@ mod leases;
 mod list;
 mod machines;
 mod node_logs;
+mod pages;
 mod requests;
 mod stall;
 mod store;
@@ -57,6 +58,7 @@ pub use list::{
 };
 pub use machines::{ClusterApiStores, infrastructure, served};
 pub use node_logs::NodeLogReader;
+pub use pages::in_pages;
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{ObjectChange, Store};
 pub use unwatched::UnwatchedNodes;

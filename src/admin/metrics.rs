@@ -54,6 +54,7 @@ const NO_ANSWER: &str = "<error>";
 const READY_BEFORE_TAINT: &str =
     "How long new nodes of a pool were Ready before it set its taints; 0 for nodes that were not Ready yet";
 const REFUSED_CLAIMS: &str = "Nodes that claim what they have no right to, by reason";
+const OVERSIZED: &str = "Objects in a cache that are larger than is kept, so that a part of them is ignored";
 const THROTTLED: &str = "Requests that the API server answered with 429";
 const ACTIVITY: &str = "When a watch last received data from the API server, in seconds since 1970";
 const LEASE_DURATION: &str = "The duration in the Lease of the leader, which has no effect";
@@ -106,6 +107,8 @@ pub struct Metrics {
     api_durations: Histograms<[Label; 1]>,
     /// The number of objects in the cache of a kind.
     pub cache_objects: ByLabel<Gauge>,
+    /// How many of them are larger than is kept.
+    pub oversized_objects: ByLabel<Gauge>,
     ready_before_taint: Histograms<[TextLabel; 1]>,
     images: ByLabel<Gauge>,
     /// The number of nodes whose claims are refused, by reason.
@@ -151,6 +154,7 @@ impl Default for Metrics {
                 Histogram::new(exponential_buckets(0.005, 2.0, 13))
             }),
             cache_objects: by(all, "kind", "cache_objects", "Objects in a cache"),
+            oversized_objects: by(all, "kind", "oversized_objects", OVERSIZED),
             ready_before_taint: timed(all, "node_ready_before_taint", READY_BEFORE_TAINT, || {
                 Histogram::new(READY_BUCKETS)
             }),
@@ -252,7 +256,7 @@ impl Metrics {
 
     /// Removes the series of a kind that is no longer watched.
     pub fn remove_kind(&self, kind: &'static str) {
-        [&self.cache_objects, &self.watch_activity, &self.cache_synced]
+        [&self.cache_objects, &self.oversized_objects, &self.watch_activity, &self.cache_synced]
             .into_iter()
             .for_each(|gauges| gauges.remove(kind));
         [&self.watch_errors, &self.watch_stalls].into_iter().for_each(|counters| counters.remove(kind));
@@ -322,6 +326,7 @@ mod tests {
         metrics.ready_before_taint("web", 3.5);
         metrics.operation("patch-node", "ok");
         metrics.cache_objects.set("nodes", 12);
+        metrics.oversized_objects.set("nodes", 1);
         metrics.watch_errors.inc("nodes");
         metrics.watch_stalls.inc("nodes");
         metrics.watch_activity.set("nodes", 1_700_000_000);
@@ -351,6 +356,7 @@ mod tests {
             "winpool_node_ready_before_taint_seconds_bucket{le=\"5.0\",pool=\"web\"} 2",
             "winpool_operations_total{operation=\"patch-node\",result=\"ok\"} 1",
             "winpool_cache_objects{kind=\"nodes\"} 12",
+            "winpool_oversized_objects{kind=\"nodes\"} 1",
             "winpool_watch_errors_total{kind=\"nodes\"} 1",
             "winpool_watch_stalls_total{kind=\"nodes\"} 1",
             "winpool_watch_last_activity_timestamp_seconds{kind=\"nodes\"} 1700000000",
@@ -380,6 +386,7 @@ mod tests {
         metrics.pool("web", PoolReport::default());
         metrics.ready_before_taint("web", 1.0);
         metrics.cache_objects.set("Machine", 1);
+        metrics.oversized_objects.set("Machine", 1);
         metrics.synced("Machine", true);
         metrics.watch_activity.set("Machine", 1);
         metrics.remove_pool("web");

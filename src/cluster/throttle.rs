@@ -243,7 +243,7 @@ pub(super) fn is_watch(request: &Request<Body>) -> bool {
 }
 
 /// A copy of a request, if its body can be copied.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+pub(super) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     copy.method_mut().clone_from(request.method());
     copy.uri_mut().clone_from(request.uri());

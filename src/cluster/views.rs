@@ -39,6 +39,10 @@ pub trait View: Named + PartialEq + Send + Sync + Sized + 'static {
     fn resource_version(&self) -> Option<&str> {
         None
     }
+    /// Whether the object is larger than is kept.
+    fn is_oversized(&self) -> bool {
+        false
+    }
 }
 
 impl View for Pod {
@@ -49,6 +53,10 @@ impl View for Pod {
     fn read(object: core::Pod, shared: &mut Shared) -> Self {
         Self::read(object, shared)
     }
+
+    fn is_oversized(&self) -> bool {
+        self.is_oversized()
+    }
 }
 
 impl<T: PodController + Send + 'static> View for ControllerView<T> {
@@ -58,6 +66,10 @@ impl<T: PodController + Send + 'static> View for ControllerView<T> {
 
     fn read(object: T, shared: &mut Shared) -> Self {
         Self::read(object, shared)
+    }
+
+    fn is_oversized(&self) -> bool {
+        self.controller.template.oversized
     }
 }
 
@@ -96,9 +108,10 @@ impl View for SandboxEvent {
     }
 }
 
-/// Views without shared values: the watched object, the kind, how it is read, its resource version, and what must be allowed in it.
+/// Views without shared values: the watched object, the kind, how it is read, its resource version, whether the object is larger than is
+/// kept, and what must be allowed in it.
 macro_rules! views {
-    ($($view:ty: $object:ty, $kind:expr, $read:expr, $version:expr $(, $within:expr)?;)*) => {
+    ($($view:ty: $object:ty, $kind:expr, $read:expr, $version:expr $(, oversized: $oversized:expr)? $(, within: $within:expr)?;)*) => {
         $(impl View for $view {
             type Object = $object;
             const KIND: Kind = $kind;
@@ -114,27 +127,31 @@ macro_rules! views {
                 let version: for<'a> fn(&'a Self) -> Option<&'a str> = $version;
                 version(self)
             }
+            $(fn is_oversized(&self) -> bool {
+                let oversized: fn(&Self) -> bool = $oversized;
+                oversized(self)
+            })?
         })*
     };
 }
 
 // Reading a dynamic object never fails, also if it was stored under another schema or has another structure.
 views! {
-    WindowsNode: Node, Kind::NODE, Self::from, |node| Some(&node.resource_version);
-    Pool: DynamicObject, Kind::POOL, Self::from_object, |pool| Some(&pool.resource_version), Self::within;
-    ProfileView: DynamicObject, Kind::PROFILE, Self::from_object, |profile| Some(&profile.resource_version), Self::within;
+    WindowsNode: Node, Kind::NODE, Self::from, |node| Some(&node.resource_version), oversized: |node| node.oversized;
+    Pool: DynamicObject, Kind::POOL, Self::from_object, |pool| Some(&pool.resource_version), within: Self::within;
+    ProfileView: DynamicObject, Kind::PROFILE, Self::from_object, |profile| Some(&profile.resource_version), within: Self::within;
     RuntimeClassView: RuntimeClass, Kind::RUNTIME_CLASS, Self::from, |class| Some(&class.resource_version);
     ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |map| Some(&map.resource_version);
     NodeConfigView: DynamicObject, Kind::NODE_CONFIG, Self::from_object, |config| Some(&config.resource_version);
     MemoryDefaults: LimitRange, Kind::LIMIT_RANGE, Self::from, |_| None;
-    Service: core::Service, Kind::SERVICE, Self::from, |_| None;
+    Service: core::Service, Kind::SERVICE, Self::from, |_| None, oversized: |service| service.oversized;
     ClusterView: DynamicObject, Kind::CLUSTER, |object| Self::from_object(&object), |_| None;
     MachineSetView: DynamicObject, Kind::MACHINE_SET, |object| Self::from_object(&object), |_| None;
     MachineView: DynamicObject, Kind::MACHINE, |object| Self::from_object(&object), |_| None;
     MachineGroup: DynamicObject, Kind::MACHINE_DEPLOYMENT, |object| Self::from_object(GroupKind::Deployment, object),
-        |group| Some(&group.resource_version);
+        |group| Some(&group.resource_version), oversized: |group| group.oversized;
     MachinePoolView: DynamicObject, Kind::MACHINE_POOL, |object| Self(MachineGroup::from_object(GroupKind::Pool, object)),
-        |pool| Some(&pool.0.resource_version);
+        |pool| Some(&pool.0.resource_version), oversized: |pool| pool.0.oversized;
     // Templates are created and deleted, not changed.
     TemplateView: DynamicObject, Kind::KUBEADM_CONFIG_TEMPLATE, |object| Self::from_object(GroupKind::Deployment, object),
         |_| None;

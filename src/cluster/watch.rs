@@ -1,6 +1,6 @@
 //! One watch for each kind: its events update a store, and each change, including deletions, is passed to a handler.
 
-use std::{collections::BTreeSet, pin::pin, time::Duration};
+use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt};
 use kube_runtime::{
@@ -61,6 +61,7 @@ pub async fn run_watch<V: View>(
     let mut list = Vec::new();
     let mut shared = V::Shared::default();
     let mut failure = None;
+    let mut oversized = Oversized::of(&store);
     while let Some(event) = events.next().await {
         let changes = match event {
             Err(error) => {
@@ -91,7 +92,40 @@ pub async fn run_watch<V: View>(
         readiness.synced();
         metrics.synced(V::KIND.name, true);
         metrics.cache_objects.set(V::KIND.name, store.len());
+        metrics.oversized_objects.set(V::KIND.name, oversized.count(&changes));
         changes.iter().for_each(|change| in_span(change, &handle));
+    }
+}
+
+/// The objects of a store that are larger than is kept.
+struct Oversized {
+    count: usize,
+    logged: Option<Instant>,
+}
+
+impl Oversized {
+    fn of<V: View>(store: &Store<V>) -> Self {
+        Self { count: store.all().values().filter(|object| object.is_oversized()).count(), logged: None }
+    }
+
+    /// How many there are after some changes. One that is added is logged, at most every ten minutes.
+    fn count<V: View>(&mut self, changes: &[ObjectChange<V>]) -> usize {
+        let is_oversized = |object: &Option<Arc<V>>| object.as_ref().is_some_and(|object| object.is_oversized());
+        for change in changes {
+            let (before, after) = (is_oversized(&change.before), is_oversized(&change.after));
+            self.count = self.count.saturating_add(usize::from(after)).saturating_sub(usize::from(before));
+            if after && !before && self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+                let remedy = "remove labels, or shorten the spec; winpool_oversized_objects counts these objects";
+                warn!(
+                    kind = V::KIND.name,
+                    name = change.name(),
+                    remedy,
+                    "object is larger than is read: a part is ignored"
+                );
+                self.logged = Some(Instant::now());
+            }
+        }
+        self.count
     }
 }
 
@@ -157,10 +191,7 @@ fn remedy(kind: Kind, code: Option<u16>) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        collections::BTreeMap,
-        sync::{Arc, Mutex},
-    };
+    use std::{collections::BTreeMap, sync::Mutex};
 
     use futures::stream;
     use k8s_openapi::api::core::v1::Node;
@@ -300,6 +331,28 @@ mod tests {
         assert_eq!(changes, ["a: - -> web", "a: web -> batch"]);
         assert_eq!(store.len(), 1);
         assert!(metrics.text().contains("winpool_watch_errors_total{kind=\"Node\"} 2"));
+    }
+
+    #[tokio::test]
+    async fn the_objects_that_are_larger_than_is_kept_are_counted() {
+        let large = |name: &str| {
+            let mut node = node(name, 1, "web");
+            let labels = (0..5000).map(|number| (format!("label-{number}"), String::new()));
+            node.metadata.labels.get_or_insert_default().extend(labels);
+            node
+        };
+        let table = [
+            (vec![Ok(Event::Apply(large("b")))], 2),
+            (vec![Ok(Event::Apply(node("a", 2, "web")))], 0),
+            (vec![Ok(Event::Delete(large("a")))], 0),
+            (vec![Ok(Event::Init), Ok(Event::InitApply(large("c"))), Ok(Event::InitDone)], 1),
+        ];
+        for (later, expected) in table {
+            let first = [Ok(Event::Init), Ok(Event::InitApply(large("a"))), Ok(Event::InitDone)];
+            let (_, _, metrics, _) = watched(first.into_iter().chain(later).collect()).await;
+            let line = format!("winpool_oversized_objects{{kind=\"Node\"}} {expected}\n");
+            assert!(metrics.text().contains(&line), "{line}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ use crate::{
     admin::{KindReadiness, Readiness},
     cluster::{
         ControllerStores, ObjectChange, OfKind, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, all,
-        has_agents, run_watch, wait_for_node_configs, watched, with_stall_detection,
+        has_agents, in_pages, run_watch, wait_for_node_configs, watched, with_stall_detection,
     },
 };
 
@@ -159,7 +159,7 @@ impl Starter<'_> {
         let Watches { client, supervisor, mapper, allowances } = self.watches;
         let allowances = allowances.clone();
         let (metrics, mapper, store) = (supervisor.metrics.clone(), mapper.clone(), store.clone());
-        let api = api(with_stall_detection(client.clone(), V::KIND.name, metrics.clone()));
+        let api = api(in_pages(with_stall_detection(client.clone(), V::KIND.name, metrics.clone())));
         let readiness = self.watches.readiness(V::KIND);
         let config = watched(V::KIND).timeout(WATCH_TIMEOUT_SECONDS);
         let start = move || {

@@ -79,6 +79,7 @@ fn page() -> String {
     metrics.operation("patch-node", "done");
     metrics.api_request("get", Some(200), 0.1);
     metrics.cache_objects.set("Node", 1);
+    metrics.oversized_objects.set("Node", 1);
     metrics.synced("Node", true);
     metrics.watch_activity.set("Node", 1);
     metrics.task_restarts.add("workloads");

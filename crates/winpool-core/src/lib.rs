@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod allowances;
+mod bounded;
 mod decode;
 pub mod doctor;
 pub mod election;

@@ -13,8 +13,8 @@ use winpool_api::{
 };
 
 use super::{
-    ForeignText, ResourceVersion, Uncompared, kubernetes::quantity::Quantity, named, profile::Resource,
-    record::SignedRecord, release_labels,
+    ForeignText, ResourceVersion, Uncompared, bounded::bounded, kubernetes::quantity::Quantity, named,
+    profile::Resource, record::SignedRecord, release_labels,
 };
 
 /// The only architecture of Windows nodes: the kubelet is released for Windows on amd64 only (kubernetes/kubernetes,
@@ -39,6 +39,8 @@ pub struct WindowsNode {
     /// The `creationTimestamp`.
     pub created: Option<Timestamp>,
     pub labels: BTreeMap<String, String>,
+    /// Whether it has more labels than are kept.
+    pub oversized: bool,
     pub taints: Vec<NodeTaint>,
     /// The name of the ConfigMap with the configuration for the node, from its annotation.
     pub config: Option<String>,
@@ -163,6 +165,7 @@ impl WindowsNode {
     pub fn differs_in_labels_at_most(&self, other: &Self) -> bool {
         let with_others = Self {
             labels: other.labels.clone(),
+            oversized: other.oversized,
             labels_writer: other.labels_writer.clone(),
             taints_writer: other.taints_writer.clone(),
             ..self.clone()
@@ -176,6 +179,7 @@ impl From<Node> for WindowsNode {
         let metadata = node.metadata;
         let status = node.status.unwrap_or_default();
         let info = status.node_info.unwrap_or_default();
+        let (labels, oversized) = bounded(metadata.labels.unwrap_or_default());
         let annotations = metadata.annotations.unwrap_or_default();
         let managed = metadata.managed_fields.unwrap_or_default();
         let writer = |outer, inner| {
@@ -192,7 +196,8 @@ impl From<Node> for WindowsNode {
             system_uuid: info.system_uuid,
             resource_version: metadata.resource_version.into(),
             created: metadata.creation_timestamp.map(|time| time.0),
-            labels: metadata.labels.unwrap_or_default(),
+            labels,
+            oversized,
             taints: spec.taints.unwrap_or_default(),
             config: annotations.get(annotation::CONFIG).cloned(),
             owned: annotations.get(annotation::OWNED).map(|text| SignedRecord::read(text)),

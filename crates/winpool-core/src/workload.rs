@@ -11,6 +11,7 @@ pub mod placement;
 mod pod;
 pub mod scheduling_state;
 mod service;
+mod shared;
 mod template;
 
 pub use crate::kubernetes::WorkloadName;
@@ -19,8 +20,9 @@ pub use defaults::MemoryDefaults;
 pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issues as field_issues, windows_option};
 pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, WorkloadIndex, Workloads};
 pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
-pub use pod::{Controller, Pod, PodController, Shared};
+pub use pod::{Controller, Pod, PodController};
 pub(crate) use pod::{runtime_messages, runtime_report};
 pub use scheduling_state::SchedulingState;
 pub use service::{Service, service_features};
+pub use shared::Shared;
 pub use template::{Container, Requirement, Scheduling, System, Template, system_of_class};

@@ -7,6 +7,7 @@ mod conflicts;
 mod dependencies;
 mod half_open;
 mod kubelets;
+mod large_objects;
 mod neighbours;
 mod pressure;
 mod proxy;

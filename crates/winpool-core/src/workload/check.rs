@@ -64,7 +64,7 @@ pub fn check_pod(
     lookups: &Lookups,
     sandbox: Option<&RuntimeReport>,
 ) -> PodAssessment {
-    if pod.finished {
+    if pod.finished || pod.template.oversized {
         return PodAssessment::default();
     }
     let check = PodCheck { state, pod, lookups };
@@ -288,7 +288,7 @@ fn image_remedy(
 
 pub fn check_template(state: &SchedulingState, workload: &WorkloadName, template: &Template) -> Vec<PoolIssue> {
     // A template with a node name bypasses the scheduler: its pods are checked on their node.
-    if state.pools.is_empty() || template.node_name.is_some() {
+    if state.pools.is_empty() || template.node_name.is_some() || template.oversized {
         return Vec::new();
     }
     let effective = match EffectiveSpec::of(template, state) {

@@ -1,8 +1,7 @@
 //! Pods and the controllers that create them, reduced to the checked fields.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    hash::Hash,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -12,15 +11,20 @@ use k8s_openapi::{
         batch::v1::{CronJob, Job},
         core::v1 as core,
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use winpool_api::facts::runtime_errors;
 
-use super::Template;
+use super::{Shared, Template};
 use crate::{image::RuntimeReport, kind::Kind, kubernetes::WorkloadName, named, object_key};
 
 /// The maximum length of a stored error of a container runtime, in characters.
 const MAX_ERROR_LENGTH: usize = 160;
+/// The maximum length of a kind: it is a DNS label in lower case (kubernetes/apiextensions-apiserver,
+/// `pkg/apis/apiextensions/validation`).
+const MAX_KIND: usize = 63;
+/// The maximum length of the name of an object.
+const MAX_NAME: usize = 253;
 /// The annotation of the mirror pod of a static pod.
 const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 /// The label of the pods of a Deployment whose value is the suffix of their ReplicaSet's name.
@@ -32,8 +36,8 @@ pub struct Pod {
     pub key: Arc<str>,
     pub uid: String,
     pub workload: Arc<WorkloadName>,
-    /// Its labels, by which Services select it.
-    pub labels: Arc<BTreeMap<String, String>>,
+    /// Its labels, by which Services select it; `None` if there are more than are kept.
+    pub labels: Option<Arc<BTreeMap<String, String>>>,
     /// Its node, or the node that the DaemonSet controller created it for.
     pub node: Option<String>,
     /// Whether it succeeded or failed.
@@ -58,44 +62,6 @@ pub struct Controller {
     pub template: Arc<Template>,
 }
 
-/// What several pods have in common, each value stored once.
-#[derive(Debug, Default)]
-pub struct Shared {
-    templates: Interned<Template>,
-    workloads: Interned<WorkloadName>,
-    labels: Interned<BTreeMap<String, String>>,
-}
-
-/// Values that are stored once.
-#[derive(Debug)]
-struct Interned<T> {
-    values: HashSet<Arc<T>>,
-    /// The number of values at which unused ones are removed.
-    sweep_at: usize,
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Self { values: HashSet::new(), sweep_at: 1024 }
-    }
-}
-
-impl<T: Hash + Eq> Interned<T> {
-    /// The equal value. If there is none, the value is inserted.
-    fn get(&mut self, value: T) -> Arc<T> {
-        if let Some(equal) = self.values.get(&value) {
-            return equal.clone();
-        }
-        if self.values.len() >= self.sweep_at {
-            self.values.retain(|value| Arc::strong_count(value) > 1);
-            self.sweep_at = 1024.max(self.values.len() * 2);
-        }
-        let value = Arc::new(value);
-        self.values.insert(value.clone());
-        value
-    }
-}
-
 named!(Pod: key);
 
 impl Pod {
@@ -107,25 +73,35 @@ impl Pod {
         // Without its node, the template is the same as that of other pods of the workload.
         let affinity_node = template.take_affinity_node();
         let node = template.node_name.take().or(affinity_node);
+        let workload = shared.workload(workload(&pod.metadata));
+        let template = shared.template(template);
         let reports = runtime_reports(&status, &template);
         Self {
             key: object_key(&pod.metadata).into(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
-            workload: shared.workloads.get(workload(&pod.metadata)),
-            labels: shared.labels.get(pod.metadata.labels.unwrap_or_default()),
+            workload,
+            labels: shared.labels(pod.metadata.labels.unwrap_or_default()),
             node,
             finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
             is_static: pod.metadata.annotations.iter().flatten().any(|(key, _)| key == MIRROR_POD),
-            template: shared.templates.get(template),
+            template,
             reports,
         }
+    }
+
+    /// Whether it has more labels, or a larger spec, than is kept.
+    pub fn is_oversized(&self) -> bool {
+        self.labels.is_none() || self.template.oversized
     }
 }
 
 /// The workload that a pod belongs to, by its owner and labels.
 fn workload(metadata: &ObjectMeta) -> WorkloadName {
     let owners = metadata.owner_references.iter().flatten();
-    let owner = owners.into_iter().find(|owner| owner.controller == Some(true) && owner.kind != "Node");
+    // The API server does not check whether an object can have these names.
+    let is_short = |owner: &&OwnerReference| owner.kind.len() <= MAX_KIND && owner.name.len() <= MAX_NAME;
+    let owner =
+        owners.into_iter().find(|owner| owner.controller == Some(true) && owner.kind != "Node").filter(is_short);
     let namespace = metadata.namespace.clone().unwrap_or_default();
     let hash = metadata.labels.as_ref().and_then(|labels| labels.get(TEMPLATE_HASH));
     let (kind, name) = match owner {
@@ -207,9 +183,9 @@ impl Controller {
         Self {
             key: object_key(&metadata),
             uid: metadata.uid.unwrap_or_default(),
-            workload: shared.workloads.get(workload),
+            workload: shared.workload(workload),
             active: active && spec.is_some(),
-            template: shared.templates.get(Template::from(&spec.unwrap_or_default())),
+            template: shared.template(Template::from(&spec.unwrap_or_default())),
         }
     }
 }
@@ -384,12 +360,38 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_pod_uses_are_removed() {
-        let mut names = Interned::default();
-        let used: Vec<_> = (0..10).map(|number| names.get(number)).collect();
-        (10..100_000).for_each(|number| drop(names.get(number)));
-        assert!(names.values.len() <= 1024, "{}", names.values.len());
-        assert!(used.iter().all(|number| Arc::ptr_eq(number, &names.get(**number))));
+    fn of_a_pod_with_many_labels_or_a_large_spec_only_a_part_is_kept() {
+        let labels = |count: usize| (0..count).map(|number| (format!("l{number}"), json!(""))).collect::<Value>();
+        let tolerations = |count: usize| vec![json!({"key": "a", "operator": "Exists"}); count];
+        let table = [
+            (labels(50), tolerations(50), (50, 50, false)),
+            (labels(1000), tolerations(50), (0, 50, true)),
+            (labels(50), tolerations(1000), (50, 0, true)),
+        ];
+        for (labels, tolerations, expected) in table {
+            let containers = json!([
+                {"name": "a", "image": "x"},
+                {"name": "b", "image": "x", "securityContext": {"windowsOptions": {"hostProcess": true}}},
+            ]);
+            let pod = read(json!({
+                "metadata": {"name": "web", "labels": labels},
+                "spec": {"nodeName": "win-1", "runtimeClassName": "w", "containers": containers, "tolerations": tolerations},
+            }));
+            let kept = pod.labels.as_ref().map_or(0, |labels| labels.len());
+            assert_eq!((kept, pod.template.scheduling.tolerations.len(), pod.is_oversized()), expected);
+            assert_eq!((pod.node.as_deref(), pod.template.runtime_class.as_deref()), (Some("win-1"), Some("w")));
+            assert!(pod.template.containers.iter().any(|container| container.host_process));
+        }
+    }
+
+    #[test]
+    fn an_owner_with_a_name_that_no_object_can_have_is_none() {
+        let owned = |kind: usize, name: usize| {
+            let (kind, name) = ("K".repeat(kind), "n".repeat(name));
+            let owner = json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
+            read(json!({"metadata": {"name": "web", "ownerReferences": owner}})).workload.kind == kind
+        };
+        assert_eq!([owned(63, 253), owned(64, 253), owned(63, 254)], [true, false, false]);
     }
 
     #[test]

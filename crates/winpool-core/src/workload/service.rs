@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use winpool_api::facts::known_issues::ServiceFeature;
 
 use super::Pod;
-use crate::{named, object_key};
+use crate::{
+    bounded::{MAX_LABELS, weight},
+    named, object_key,
+};
 
 /// A Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct Service {
     pub features: Vec<ServiceFeature>,
     /// The labels of its pods; empty if there is no feature.
     selector: BTreeMap<String, String>,
+    /// Whether its selector has more labels than are kept: it then counts as a Service without features.
+    pub oversized: bool,
 }
 
 named!(Service: key);
@@ -32,17 +37,22 @@ impl From<core::Service> for Service {
             "ipFamilyPolicy": spec.ip_family_policy,
             "type": spec.type_,
         });
-        let features = service_features(&read);
+        let mut features = service_features(&read);
+        let oversized = weight(&spec.selector) > MAX_LABELS;
+        if oversized {
+            features.clear();
+        }
         let selector = spec.selector.filter(|_| !features.is_empty()).unwrap_or_default();
         let key = object_key(&object.metadata).into();
-        Self { key, namespace: object.metadata.namespace.unwrap_or_default(), features, selector }
+        Self { key, namespace: object.metadata.namespace.unwrap_or_default(), features, selector, oversized }
     }
 }
 
 impl Service {
-    /// Whether a pod is one of its endpoints, once it is ready.
+    /// Whether a pod is one of its endpoints, once it is ready. A pod with more labels than are kept does not count as one.
     pub fn selects(&self, pod: &Pod) -> bool {
-        let has = |(key, value): (&String, &String)| pod.labels.get(key) == Some(value);
+        let Some(labels) = &pod.labels else { return false };
+        let has = |(key, value): (&String, &String)| labels.get(key) == Some(value);
         self.namespace == pod.workload.namespace && !self.selector.is_empty() && self.selector.iter().all(has)
     }
 }
@@ -85,6 +95,15 @@ mod tests {
         ];
         for (spec, features) in table {
             assert_eq!(service(spec.clone()).features, features, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_service_with_a_large_selector_has_no_features() {
+        let selector = |count: usize| (0..count).map(|number| (format!("l{number}"), json!(""))).collect::<Value>();
+        for (count, oversized) in [(100, false), (1000, true)] {
+            let service = service(json!({"internalTrafficPolicy": "Local", "selector": selector(count)}));
+            assert_eq!((service.oversized, service.features.is_empty()), (oversized, oversized), "{count}");
         }
     }
 

@@ -59,6 +59,8 @@ pub struct Template {
     pub features: PodFeatures,
     /// The components of a node that its images contain.
     pub components: Vec<(NodeComponent, ComponentVersion)>,
+    /// Whether the spec is larger than is kept: see [`Self::excerpt`].
+    pub oversized: bool,
 }
 
 /// Selector and tolerations, of a pod or of a RuntimeClass.
@@ -133,6 +135,7 @@ impl From<&core::PodSpec> for Template {
                 .iter()
                 .filter_map(|one| NodeComponent::of_image(one.image.as_deref()?))
                 .collect(),
+            oversized: false,
         };
         // Most pods are for Linux and need no check of their fields.
         if template.system(|_| None).map_or(template.runtime_class.is_some(), |system| system == System::Windows) {
@@ -164,6 +167,22 @@ fn required_affinity(spec: &core::PodSpec) -> Vec<Vec<Requirement>> {
 }
 
 impl Template {
+    /// The template without its lists, which is not checked. One container stands for all: it is a HostProcess container if
+    /// one is.
+    pub(super) fn excerpt(self) -> Self {
+        let host_process = self.containers.iter().any(|container| container.host_process);
+        Self {
+            os: self.os,
+            runtime_class: self.runtime_class,
+            node_name: self.node_name,
+            containers: vec![Container { host_process, ..Container::default() }],
+            windows_options: self.windows_options,
+            features: self.features,
+            oversized: true,
+            ..Self::default()
+        }
+    }
+
     /// The operating system of the pod, by `spec.os.name`, the selector, the affinity, Windows options, or the RuntimeClass,
     /// whose operating system `class` returns.
     pub fn system(&self, class: impl Fn(&str) -> Option<System>) -> Option<System> {

@@ -15,7 +15,7 @@ use winpool_api::{
     names::{annotation, label, manager},
 };
 
-use crate::{ForeignText, ResourceVersion, kind::Kind, named, node::last_other_writer, object_key};
+use crate::{ForeignText, ResourceVersion, bounded::bounded, kind::Kind, named, node::last_other_writer, object_key};
 
 /// A group of machines of one template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +73,8 @@ pub struct MachineGroup {
     pub labels: BTreeMap<String, String>,
     /// The labels of its machines.
     pub machine_labels: BTreeMap<String, String>,
+    /// Whether it has more labels than are kept.
+    pub oversized: bool,
     /// The annotations for the autoscaler, and winpool's.
     pub annotations: BTreeMap<String, String>,
     pub cluster: String,
@@ -211,15 +213,19 @@ impl MachineGroup {
             .any(|(key, value)| key == annotation::MANAGE_BOOTSTRAP && value == "true");
         let own = [annotation::AUTOSCALING, annotation::RENDERED_FROM];
         let is_read = |key: &str| own.contains(&key) || capacity::ALL.contains(&key);
-        let labels = metadata.labels.clone().unwrap_or_default();
+        let topology_owned = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(TOPOLOGY_OWNED));
+        let (labels, many) = bounded(metadata.labels.clone().unwrap_or_default());
+        let machine_labels = BTreeMap::deserialize(&spec["template"]["metadata"]["labels"]).unwrap_or_default();
+        let (machine_labels, many_of_machines) = bounded(machine_labels);
         Self {
             key: object_key(&metadata),
             kind,
             name: metadata.name.clone().unwrap_or_default(),
             paused: spec["paused"] == true || has_annotation(&metadata, cluster_api::PAUSED),
-            topology_owned: labels.contains_key(TOPOLOGY_OWNED),
+            topology_owned,
             labels,
-            machine_labels: BTreeMap::deserialize(&spec["template"]["metadata"]["labels"]).unwrap_or_default(),
+            machine_labels,
+            oversized: many || many_of_machines,
             other_writer: {
                 let writers = metadata.managed_fields.iter().flatten().filter(|entry| owns_reference(entry));
                 last_other_writer(writers, manager::MACHINES)
