@@ -111,14 +111,17 @@ async fn set_log(State(admin): State<Admin>, filter: String) -> (StatusCode, Str
 #[cfg(test)]
 mod tests {
     use std::{
+        collections::VecDeque,
         io::ErrorKind::WouldBlock,
         net::{Ipv4Addr, SocketAddr},
+        sync::atomic::{AtomicUsize, Ordering},
         time::Duration,
     };
 
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::TcpStream,
+        net::{TcpSocket, TcpStream},
+        task::{JoinSet, yield_now},
     };
     use winpool_api::NodeCounts;
 
@@ -143,14 +146,31 @@ mod tests {
     /// The same with a further header.
     async fn send_with(address: SocketAddr, method: &str, path: &str, header: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(address).await.unwrap();
+        request(&mut stream, method, path, header, body).await.unwrap()
+    }
+
+    async fn request(
+        stream: &mut TcpStream,
+        method: &str,
+        path: &str,
+        header: &str,
+        body: &str,
+    ) -> std::io::Result<(u16, String)> {
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{header}\r\ncontent-length: {length}\r\n\r\n{body}"
         );
-        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.write_all(request.as_bytes()).await?;
         let mut response = String::new();
-        stream.read_to_string(&mut response).await.unwrap();
-        (response.split(' ').nth(1).unwrap().parse().unwrap(), response)
+        stream.read_to_string(&mut response).await?;
+        Ok((response.split(' ').nth(1).unwrap_or_default().parse().unwrap_or_default(), response))
+    }
+
+    /// Connects from another address of loopback.
+    async fn connect_from(last: u8, address: SocketAddr) -> std::io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from(([127, 0, 0, last], 0)))?;
+        socket.connect(address).await
     }
 
     #[tokio::test]
@@ -222,6 +242,36 @@ mod tests {
             slow.iter().filter(|stream| stream.try_read(&mut [0]).is_err_and(|error| error.kind() == WouldBlock));
         let open = open.count();
         assert!((1..=server::MAX_CONNECTIONS).contains(&open), "{open} are open");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_flood_of_connections_of_one_client_closes_none_of_another() {
+        let (address, ..) = start().await;
+        let flooded = Arc::new(AtomicUsize::new(0));
+        let mut flood = JoinSet::new();
+        for _ in 0..4 {
+            let flooded = flooded.clone();
+            flood.spawn(async move {
+                let mut open = VecDeque::new();
+                while let Ok(stream) = connect_from(2, address).await {
+                    flooded.fetch_add(1, Ordering::Relaxed);
+                    open.push_back(stream);
+                    if open.len() > server::MAX_CONNECTIONS {
+                        open.pop_front();
+                    }
+                }
+            });
+        }
+        for probe in 0..20 {
+            let before = flooded.load(Ordering::Relaxed);
+            let mut stream = connect_from(3, address).await.unwrap();
+            // More connections than may be open are made before the request is sent.
+            while flooded.load(Ordering::Relaxed) < before + server::MAX_CONNECTIONS {
+                yield_now().await;
+            }
+            let (status, _) = request(&mut stream, "GET", "/livez", "x: y", "").await.unwrap();
+            assert_eq!(status, 200, "probe {probe}");
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,14 @@
 //! Accepts connections within limits: without authentication, no client may use much memory or block others.
 
-use std::{collections::VecDeque, future::Future, io, net::SocketAddr, pin::pin, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, VecDeque},
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    time::Duration,
+};
 
 use axum::{Router, extract::ConnectInfo};
 use http::Request;
@@ -17,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::debug;
 
-/// How many connections may be open. A new one closes the oldest, so that slow clients do not block the others.
+/// How many connections may be open. A new one closes the oldest of the address that has the most, so that a client that opens many
+/// does not close those of others.
 pub(super) const MAX_CONNECTIONS: usize = 128;
 /// The largest request head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -41,7 +50,10 @@ pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, route
             () = stop.cancelled() => break,
         };
         match accepted {
-            Ok((stream, peer)) => open.add(serve_connection(stream, peer, tls.clone(), routes.clone(), stop.clone())),
+            Ok((stream, peer)) => {
+                let connection = serve_connection(stream, peer, tls.clone(), routes.clone(), stop.clone());
+                open.add(peer.ip().to_canonical(), connection);
+            }
             Err(error) => {
                 debug!(%error, "cannot accept connections");
                 sleep(ACCEPT_RETRY).await;
@@ -55,21 +67,31 @@ pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, route
 #[derive(Default)]
 struct OpenConnections {
     tasks: JoinSet<()>,
-    /// The oldest first.
-    order: VecDeque<AbortHandle>,
+    /// The address of the client of each, the oldest first.
+    order: VecDeque<(IpAddr, AbortHandle)>,
 }
 
 impl OpenConnections {
-    fn add(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
+    fn add(&mut self, peer: IpAddr, connection: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
-        self.order.retain(|task| !task.is_finished());
+        self.order.retain(|(_, task)| !task.is_finished());
         if self.order.len() >= MAX_CONNECTIONS
-            && let Some(oldest) = self.order.pop_front()
+            && let Some((_, oldest)) =
+                most_frequent(self.order.iter().map(|(peer, _)| peer)).and_then(|oldest| self.order.remove(oldest))
         {
             oldest.abort();
         }
-        self.order.push_back(self.tasks.spawn(connection));
+        self.order.push_back((peer, self.tasks.spawn(connection)));
     }
+}
+
+/// The first position of the value that is there most often: the first of several.
+fn most_frequent<'v>(values: impl Iterator<Item = &'v IpAddr>) -> Option<usize> {
+    let mut counts: HashMap<&IpAddr, (usize, Reverse<usize>)> = HashMap::new();
+    for (position, value) in values.enumerate() {
+        counts.entry(value).or_insert((0, Reverse(position))).0 += 1;
+    }
+    counts.into_values().max().map(|(_, Reverse(first))| first)
 }
 
 async fn serve_connection(
@@ -108,4 +130,23 @@ async fn serve_http(
     connection.as_mut().graceful_shutdown();
     // A response that takes longer is cut off.
     let _ = timeout(GRACE_PERIOD, connection).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_connection_of_the_address_that_has_the_most_is_closed() {
+        for (addresses, closed) in [
+            (&[][..], None),
+            (&[1], Some(0)),
+            (&[1, 2], Some(0)),
+            (&[1, 2, 2, 1, 2], Some(1)),
+            (&[3, 2, 2, 1, 1], Some(1)),
+        ] {
+            let addresses: Vec<_> = addresses.iter().map(|last| IpAddr::from([127, 0, 0, *last])).collect();
+            assert_eq!(most_frequent(addresses.iter()), closed, "{addresses:?}");
+        }
+    }
 }
