@@ -152,19 +152,33 @@ const PODS: &[&str] = &[
     "status.startTime",
 ];
 
-/// Credentials in a text, and what replaces them.
+/// The words that name a credential, alone or at the end of a name such as `DB_PASS` or `--docker-password`.
+const WORDS: &str = "password|passwd|passphrase|pwd|secret|token|(?:api|account|access|secret|private|shared|master|encryption)[-_]?key|\
+                     sig|signature|credentials?|dockerconfigjson|(?:\\b|_)pass|(?:\\b|_)auth";
+
+/// Credentials in a text, and what replaces them. `WORD` is one of [`WORDS`].
 const CREDENTIALS: &[(&str, &str)] = &[
+    // Private keys, also in one line, and without their end.
+    (r"(?s-u)-----BEGIN [A-Z0-9 ]*PRIVATE KEY.*?(-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\z)", MASK),
     (r"(?-u)eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(\.[A-Za-z0-9_-]*)?", MASK),
     (r"(?i-u)(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{6,}", "$1 ***"),
+    // The prefixes of GitHub, GitLab, Slack, Vault, AWS, Google, OpenAI, Stripe, npm, PyPI, Docker, DigitalOcean, Azure DevOps, age.
     (
-        r#"(?i-u)(password|passwd|pwd|secret|token|api[-_]?key|account[-_]?key|access[-_]?key|sig|signature|credentials?)(["']?[ \t]*[=:][ \t]*["']?)[!#-%(-+\--:<-~]{3,}"#,
-        "$1$2***",
+        r"(?-u)\b(gh[opusr]_|github_pat_|gl(?:pat|dt|rt|soat|cbt|ptt|ft|imt|agent|oas|ffct)-|xox[a-z]-|xapp-|hv[sbr]\.|A[KS]IA|AIza|ya29\.|sk[-_](?:live_|test_|proj-|ant-)?|rk_live_|npm_|pypi-|dckr_pat_|do[opr]_v1_|AGE-SECRET-KEY-)[A-Za-z0-9._/+=-]{12,}",
+        "$1***",
     ),
-    (r"(?-u)://[!-.0-9;-?A-~]+:[!-.0-?A-~]+@", "://***@"),
+    (r#"(?i-u)((?:WORD)\\*["']?[ \t]*[=:][ \t]*)(\\*)"[^"\\]{3,}\\*""#, r#"$1$2"***$2""#),
+    (r"(?i-u)((?:WORD)[ \t]*[=:][ \t]*)'[^']{3,}'", "$1'***'"),
+    (r#"(?i-u)(WORD)(\\*["']?[ \t]*[=:][ \t]*["']?)[!#-%(-+\--:<-\[\]-~]{3,}"#, "$1$2***"),
+    // The value of a flag is the next word, or the next item of a list.
+    (r#"(?i-u)((?:^|[\s"'\[,(=])-{1,2}[a-z0-9_-]*(?:WORD)\\*["']?[\s,]+\\*["']?)[^\s"',\\-][^\s"',\\]*"#, "$1***"),
+    (r#"(?-u)((?:^|\s)-u[ \t]+["']?)[^\s:"']+:[^\s"']+"#, "$1***"),
+    (r"(?-u)://[!-.0-9;-?A-~]*:[!-.0-?A-~]+@", "://***@"),
 ];
 
 static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-    let compiled = CREDENTIALS.iter().map(|(pattern, with)| Some((Regex::new(pattern).ok()?, *with)));
+    let compiled =
+        CREDENTIALS.iter().map(|(pattern, with)| Some((Regex::new(&pattern.replace("WORD", WORDS)).ok()?, *with)));
     compiled.flatten().collect()
 });
 
@@ -253,9 +267,6 @@ mod tests {
     #[test]
     fn a_text_has_no_credentials() {
         let table = [
-            ("failed to pull: unauthorized", "failed to pull: unauthorized"),
-            ("secret \"web-tls\" not found", "secret \"web-tls\" not found"),
-            ("volume \"default-token-x7k2p\" : timed out", "volume \"default-token-x7k2p\" : timed out"),
             ("Authorization: Bearer abcdef123456", "Authorization: Bearer ***"),
             ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln and more", "*** and more"),
             ("--password=hunter22 --user=x", "--password=*** --user=x"),
@@ -263,10 +274,126 @@ mod tests {
             ("https://u.blob.example/x?sv=1&sig=aGVsbG8%3D&x=1", "https://u.blob.example/x?sv=1&sig=***&x=1"),
             ("Get \"https://joe:s3cret@registry.example/v2/\"", "Get \"https://***@registry.example/v2/\""),
             ("AccountKey=abc123==;EndpointSuffix=x", "AccountKey=***;EndpointSuffix=x"),
+            ("kubeadm join a:6443 --token abcdef.0123456789abcdef --v 5", "kubeadm join a:6443 --token *** --v 5"),
+            ("DB_PASS=hunter22 HOST=a", "DB_PASS=*** HOST=a"),
+            ("args: [\"--password\", \"hunter22\", \"-v\"]", "args: [\"--password\", \"***\", \"-v\"]"),
         ];
         for (text, expected) in table {
             assert_eq!(masked(text), expected);
             assert_eq!(masked(expected), expected, "masked once is masked");
+        }
+    }
+
+    #[test]
+    fn no_credential_of_any_kind_survives() {
+        let random = "q7Zk2mXw9RtB4nLs8VyE1cGh6DfJ3pUa";
+        let forms = [
+            "password=SECRET",
+            "Password: SECRET",
+            "db_password = SECRET",
+            "PASSWORD='SECRET'",
+            "pwd=SECRET;",
+            "passwd:SECRET",
+            "passphrase=\"SECRET\"",
+            "password=\"two SECRET words\"",
+            "password: 'two SECRET words'",
+            "DB_PASS=SECRET",
+            "MYSQL_ROOT_PASSWORD=SECRET",
+            "PASS: SECRET",
+            "api_key=SECRET",
+            "apikey: SECRET",
+            "x-api-key: SECRET",
+            "API-KEY=SECRET",
+            "client_secret=SECRET",
+            "clientSecret: SECRET",
+            "secretKey=SECRET",
+            "aws_secret_access_key = SECRET",
+            "aws_session_token=SECRET",
+            "SharedAccessKey=SECRET",
+            "DefaultEndpointsProtocol=https;AccountKey=SECRET;x=y",
+            "private_key: SECRET",
+            "credentials=SECRET",
+            "X-Amz-Signature=SECRET&a=b",
+            "?sig=SECRET",
+            "X-Vault-Token: SECRET",
+            "{\"password\":\"SECRET\"}",
+            "{\\\"password\\\":\\\"SECRET\\\"}",
+            "{\"auths\":{\"a\":{\"auth\":\"SECRET\"}}}",
+            ".dockerconfigjson: SECRET",
+            "--password SECRET",
+            "--password=SECRET",
+            "--docker-password SECRET",
+            "-Password SECRET",
+            "-token SECRET",
+            "--token  \"SECRET\"",
+            "--client-secret 'SECRET'",
+            "[\"--api-key\",\"SECRET\"]",
+            "--registry-token SECRET",
+            "curl -u joe:SECRET https://a",
+            "/password:SECRET",
+            "https://joe:SECRET@host/x",
+            "postgres://:SECRET@db:5432/a",
+            "Authorization: Basic SECRET",
+            "authorization: bearer SECRET",
+            "Proxy-Authorization: Basic SECRET",
+            "ghp_SECRET",
+            "gho_SECRET",
+            "ghs_SECRET",
+            "github_pat_SECRET",
+            "glpat-SECRET",
+            "glrt-SECRET",
+            "xoxb-SECRET",
+            "xoxp-SECRET",
+            "xapp-SECRET",
+            "hvs.SECRET",
+            "hvb.SECRET",
+            "AKIASECRET",
+            "ASIASECRET",
+            "AIzaSECRET",
+            "ya29.SECRET",
+            "sk-SECRET",
+            "sk_live_SECRET",
+            "sk-ant-SECRET",
+            "npm_SECRET",
+            "pypi-SECRET",
+            "dckr_pat_SECRET",
+            "dop_v1_SECRET",
+            "AGE-SECRET-KEY-SECRET",
+            "eyJhbGciOiJIUzI1NiJ9.eyJSECRET.SECRET",
+            "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----",
+            "-----BEGIN RSA PRIVATE KEY-----\\nSECRET\\n-----END RSA PRIVATE KEY-----",
+            "-----BEGIN OPENSSH PRIVATE KEY----- SECRET -----END OPENSSH PRIVATE KEY-----",
+            "-----BEGIN PGP PRIVATE KEY BLOCK-----\nSECRET\n-----END PGP PRIVATE KEY BLOCK-----",
+            "-----BEGIN EC PRIVATE KEY-----\nSECRET and its end is cut",
+        ];
+        for form in forms {
+            for around in ["FORM", "failed to start: FORM", "\"FORM\": exit status 1", "run FORM --v 2"] {
+                let text = around.replace("FORM", &form.replace("SECRET", random));
+                let masked = masked(&text);
+                assert!(!masked.contains(random) && masked.contains(MASK), "{text} -> {masked}");
+            }
+        }
+    }
+
+    #[test]
+    fn ordinary_texts_are_unchanged() {
+        let texts = [
+            "failed to pull: unauthorized",
+            "secret \"web-tls\" not found",
+            "volume \"default-token-x7k2p\" : timed out",
+            "couldn't find key password in Secret shop/db",
+            "MountVolume.SetUp failed for volume \"kube-api-access-5f7xk\" : failed to fetch token from the API server",
+            "Back-off pulling image \"mcr.microsoft.com/windows/servercore:ltsc2022\"",
+            "hcs::CreateComputeSystem web: The container operating system does not match the host operating system.",
+            "failed to create containerd task: bypass the compass, 3 of 4 passed",
+            "desk-lamp-1, task-sk-2 and risk_2 are not ready",
+            "node win-1.example.com: PLEG is not healthy: pleg was last seen active 3m0s ago; threshold is 3m0s",
+            "-----BEGIN CERTIFICATE----- MIIB -----END CERTIFICATE-----",
+            "Get \"https://10.0.0.1:10250/pods\": dial tcp 10.0.0.1:10250: connect: connection refused",
+            "web.17a2b3c4d5e6f708 --v 5 -u 1000",
+        ];
+        for text in texts {
+            assert_eq!(masked(text), text);
         }
     }
 
