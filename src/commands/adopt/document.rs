@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use winpool_api::Taint;
+use winpool_core::foreign_text::escaped;
 
 use crate::commands::output;
 
@@ -13,11 +14,12 @@ const WIDTH: usize = 118;
 pub struct CommentedYaml(String);
 
 impl CommentedYaml {
-    /// A comment above the next field, in as many lines as needed. `indent` is a number of spaces.
+    /// A comment above the next field, in as many lines as needed. `indent` is a number of spaces. It may have text of nodes and
+    /// files, whose characters that a terminal interprets are escaped.
     pub fn comment(&mut self, indent: usize, text: &str) {
         let start = format!("{}#", " ".repeat(indent));
         let mut line = start.clone();
-        for word in text.split_whitespace() {
+        for word in escaped(text).split_whitespace() {
             if line.len() > start.len() && line.len() + 1 + word.len() > WIDTH {
                 self.line(&std::mem::replace(&mut line, start.clone()));
             }
@@ -63,5 +65,18 @@ impl CommentedYaml {
     fn line(&mut self, line: &str) {
         self.0.push_str(line);
         self.0.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_has_no_character_that_a_terminal_or_a_parser_interprets() {
+        let mut document = CommentedYaml::default();
+        document.comment(2, "From label \u{1b}[31mred\u{1b}[0m\nspec: {} of\u{202e} win-1\u{85}a: b\u{2028}c: d.");
+        let expected = "  # From label \\u{1b}[31mred\\u{1b}[0m spec: {} of\\u{202e} win-1\\u{85}a: b c: d.\n";
+        assert_eq!(document.text(), expected);
     }
 }
