@@ -45,12 +45,14 @@ impl Source {
         format!("{}:{}", self.name, self.text[..self.part.start + offset].matches('\n').count() + 1)
     }
 
-    /// A row for each match of a pattern for which `row` has a name and a value. `^` is the begin of a line.
+    /// A row for each match of a pattern for which `row` has a name and a value. `^` is the begin of a line. The
+    /// last group says where the row is.
     pub fn rows(&self, pattern: &str, row: impl Fn(&Captures<'_>) -> Option<(String, String)>) -> Result<Upstream> {
         let pattern = Regex::new(&format!("(?m){pattern}"))?;
         let found = pattern.captures_iter(self.text()).filter_map(|captures| {
             let (name, value) = row(&captures)?;
-            Some((name, (value, self.place(captures.get_match().start()))))
+            let last = captures.iter().flatten().last()?;
+            Some((name, (value, self.place(last.start()))))
         });
         Ok(found.collect())
     }
