@@ -21,13 +21,14 @@ const FRESH: Duration = Duration::from_secs(120);
 
 /// The kinds that can be restored: etcd's name, and the path of the API. Whatever else a test changes (definitions, webhooks,
 /// quotas) may be in effect for a while after it was restored.
-const BUILT_IN: [(&str, &str); 20] = [
+const BUILT_IN: [(&str, &str); 22] = [
     ("configmaps", "/api/v1/configmaps"),
     ("controllerrevisions", "/apis/apps/v1/controllerrevisions"),
     ("daemonsets", "/apis/apps/v1/daemonsets"),
     ("deployments", "/apis/apps/v1/deployments"),
     ("endpointslices", "/apis/discovery.k8s.io/v1/endpointslices"),
     ("events", "/api/v1/events"),
+    ("ipaddresses", "/apis/networking.k8s.io/v1/ipaddresses"),
     ("jobs", "/apis/batch/v1/jobs"),
     ("leases", "/apis/coordination.k8s.io/v1/leases"),
     ("limitranges", "/api/v1/limitranges"),
@@ -39,6 +40,7 @@ const BUILT_IN: [(&str, &str); 20] = [
     ("runtimeclasses", "/apis/node.k8s.io/v1/runtimeclasses"),
     ("secrets", "/api/v1/secrets"),
     ("serviceaccounts", "/api/v1/serviceaccounts"),
+    ("servicecidrs", "/apis/networking.k8s.io/v1/servicecidrs"),
     ("services/endpoints", "/api/v1/endpoints"),
     ("services/specs", "/api/v1/services"),
     ("statefulsets", "/apis/apps/v1/statefulsets"),

@@ -22,7 +22,10 @@ pub(super) struct Stored {
     pub(super) value: String,
 }
 
-/// The objects that API servers store in an etcd.
+/// What an API server renews for itself: the keys begin with one of these.
+const OWN_LEASES: [&str; 2] = ["/registry/leases/kube-system/apiserver-", "/registry/peerserverleases/"];
+
+/// The objects that API servers store in an etcd, without those that they renew for themselves.
 pub(super) struct Database(Requests);
 
 #[derive(Default, Deserialize)]
@@ -83,7 +86,9 @@ impl Database {
             let key = String::from_utf8(STANDARD.decode(item.key)?)?;
             Ok((key, Stored { revision: item.mod_revision.parse()?, value: item.value }))
         };
-        range.kvs.into_iter().map(stored).collect()
+        let mut objects = range.kvs.into_iter().map(stored).collect::<Result<BTreeMap<_, _>>>()?;
+        objects.retain(|key, _| !OWN_LEASES.iter().any(|own| key.starts_with(own)));
+        Ok(objects)
     }
 
     async fn send<T: DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T> {

@@ -339,7 +339,7 @@ async fn two_hundred_nodes_register() {
 #[tokio::test]
 async fn servers_are_used_again_with_the_objects_of_their_start_unless_more_was_changed() {
     // No other test uses servers with this argument.
-    let options = Options { api_server_arguments: vec!["--v=0".to_owned()], ..Options::api_server_only() };
+    let options = Options { api_server_arguments: vec!["--v=0".to_owned()], ..Options::default() };
     let start = || async { Cluster::start_with(options.clone()).await.unwrap() };
     let accounts = |cluster: &Cluster| cluster.namespaced::<ServiceAccount>(OPERATOR_NAMESPACE);
 
@@ -353,11 +353,16 @@ async fn servers_are_used_again_with_the_objects_of_their_start_unless_more_was_
     first.kubectl(&["label", "namespace", OPERATOR_NAMESPACE, "changed=yes"]).unwrap();
     accounts(&first).delete("winpool", &DeleteParams::default()).await.unwrap();
     first.kubectl(&["delete", "clusterrolebinding", "winpool"]).unwrap();
+    first.kubectl(&["create", "service", "clusterip", "left", "--tcp=80"]).unwrap();
+    first.kubectl(&["create", "deployment", "left", "--image=left"]).unwrap();
     drop((kubelets, operator, first));
 
     let second = start().await;
     assert_eq!(second.control_plane.url(), url);
-    assert_eq!(second.kubectl(&["get", "nodes,windowsnodepools,runtimeclasses", "-o", "name"]).unwrap(), "");
+    assert_eq!(
+        second.kubectl(&["get", "nodes,windowsnodepools,runtimeclasses,deployments", "-o", "name"]).unwrap(),
+        ""
+    );
     assert!(second.kubectl(&["get", "namespaces", "-l", "changed", "-o", "name"]).unwrap().is_empty());
     accounts(&second).get("winpool").await.unwrap();
     assert_eq!(second.requests().unwrap(), []);
