@@ -34,7 +34,6 @@ async fn an_agent_writes_only_the_status_of_its_own_node() {
     fleet.until_assigned("win-01").await;
     let client = &fleet.cluster.client;
     let uid = fleet.cluster.node("win-01").await.unwrap().metadata.uid.unwrap();
-    let refused = 403;
     let enforced = || async {
         let status = write_status(client, "win-01", Some(("win-02", &uid))).await;
         ensure!(status == 403, "{status} for another node");
