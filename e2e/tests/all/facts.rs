@@ -39,7 +39,6 @@ const COMPARISONS: &[(&str, fn() -> Result<Vec<String>>)] = &[
     ("kube_proxy_fields", kubernetes::kube_proxy_fields),
     ("kubelet_fields", kubernetes::kubelet_fields),
     ("kubelet_flags", kubernetes::kubelet_flags),
-    ("layers", kubernetes::resolv_conf),
     ("layers", || lines::sections("layers")),
     ("node_restriction", kubernetes::kubelet_labels),
     ("node_restriction", || lines::lines("node_restriction")),

@@ -7,7 +7,7 @@ use e2e::modules::Module;
 use jiff::{ToSpan, civil::Date};
 use winpool_api::facts::{
     Build, ContainerdVersion, Minor, OsVersion,
-    containerd::{RELEASE_LINES, minimum_for, release_line},
+    containerd::{OLDEST, RELEASE_LINES, minimum_for, release_line},
     known_issues::{ComponentVersion, hcsshim_of},
     version_compatibility::{Isolation, STABLE_ABI_LTSC, VersionCompatibility, check},
 };
@@ -30,12 +30,11 @@ const PINNED: [Module; 3] = [CONTAINERD, CONTAINERD_2_3, CONTAINERD_1_7];
 
 /// Compares the end of support of each release line.
 pub fn support() -> Result<Vec<String>> {
-    let first = RELEASE_LINES[0].first;
     let source = Source::read(CONTAINERD, "RELEASES.md")?;
     let upstream = source.rows(r"^\| \[(\d+\.\d+)\]\S+ +\|[^|]+\|[^|]+\|([^|]+)\|", |captures| {
         let line: ContainerdVersion = captures[1].parse().ok()?;
         let end = day(&captures[2]).map_or(captures[2].to_owned(), |day| day.to_string());
-        (line >= first).then(|| (captures[1].to_owned(), end))
+        (line >= OLDEST).then(|| (captures[1].to_owned(), end))
     })?;
     let own = |line: &winpool_api::facts::containerd::ReleaseLine| (name(line.first), line.end_of_life.to_string());
     Ok(differences(&upstream, &RELEASE_LINES.iter().map(own).collect()))
@@ -69,6 +68,9 @@ pub fn minimums() -> Result<Vec<String>> {
         let kubelet: Minor = minor.parse()?;
         for version in versions.split(',') {
             let needed: ContainerdVersion = version.trim().trim_end_matches('+').parse()?;
+            if needed < OLDEST {
+                continue;
+            }
             let row = format!("{} with Kubernetes {minor}", name(needed));
             let first = ContainerdVersion { patch: 0, ..needed };
             table.insert(row.clone(), minimum_for(kubelet, first).unwrap_or(first).to_string());

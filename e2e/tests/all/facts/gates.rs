@@ -6,6 +6,7 @@ use anyhow::Result;
 use winpool_api::facts::{
     Minor,
     feature_gates::{DEPENDENCIES, FeatureGate, GATES, GateStage, NEWEST_READ, feature_gate},
+    support::OLDEST,
 };
 
 use super::{
@@ -25,9 +26,6 @@ const FILES: [(&str, &str); 7] = [
 ];
 /// A file with the names of gates of which a kubelet has those that kubernetes/kubernetes lists.
 const NAMES: (&str, &str) = ("k8s.io/controller-manager", "pkg/features/kube_features.go");
-
-/// The oldest minor whose specifications are compared.
-const OLDEST: Minor = Minor(30);
 
 /// Gates whose earlier specifications upstream has rewritten, with the first minor that is compared: the rows before it have what
 /// the sources of the minor itself say.
@@ -60,7 +58,7 @@ impl Constants {
     }
 }
 
-/// Compares the states of all gates from the oldest minor on.
+/// Compares the states of all gates in the supported minors.
 pub fn specifications() -> Result<Vec<String>> {
     let constants = Constants::read()?;
     let mut upstream = Upstream::new();

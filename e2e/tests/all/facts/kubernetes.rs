@@ -81,15 +81,6 @@ pub fn kubelet_flags() -> Result<Vec<String>> {
     Ok(differences(&upstream, &names(own)))
 }
 
-/// Compares whether `resolvConf` can be empty: it is a pointer then.
-pub fn resolv_conf() -> Result<Vec<String>> {
-    let source = kubernetes("k8s.io/kubelet", "config/v1beta1/types.go")?;
-    let upstream = source.rows(r#"^\s*\w+ +(\*?)string +`json:"(resolvConf),"#, |captures| {
-        Some((captures[2].to_owned(), (!captures[1].is_empty()).to_string()))
-    })?;
-    Ok(differences(&upstream, &Table::from([("resolvConf".to_owned(), true.to_string())])))
-}
-
 /// Compares the fields of kube-proxy for Windows.
 pub fn kube_proxy_fields() -> Result<Vec<String>> {
     let source = kubernetes("k8s.io/kube-proxy", "config/v1alpha1/types.go")?;
@@ -141,23 +132,24 @@ pub fn rejected_fields() -> Result<Vec<String>> {
     Ok(differences(&upstream, &names(REJECTED.iter().map(|field| field.path))))
 }
 
-/// Compares the first minor that does not serve an API version of a kind. The oldest supported one serves all others.
+/// Compares which API versions each kind has, and the first minor that does not serve them. All others are served from the oldest
+/// supported minor on.
 pub fn api_versions() -> Result<Vec<String>> {
     let (mut upstream, mut table) = (Upstream::new(), Table::new());
-    let minor = |minor: Option<Minor>| minor.map_or("-".to_owned(), |minor| minor.to_string());
-    for (kind, version) in API_VERSIONS.iter().flat_map(|(kind, versions)| versions.iter().map(move |one| (kind, one)))
-    {
+    let rows = API_VERSIONS.iter().flat_map(|(kind, versions)| versions.iter().map(move |version| (kind, version)));
+    for (kind, version) in rows {
         let (group, number) = version.api_version.split_once('/').unwrap_or(("core", version.api_version));
         let folder = group.trim_end_matches(".k8s.io");
         let source = kubernetes("k8s.io/api", &format!("{folder}/{number}/zz_generated.prerelease-lifecycle.go"))?;
         let name = |event: &str| format!("{kind} of {}, {event}", version.api_version);
         let functions = format!(r"^func \(in \*{kind}\) APILifecycle(Introduced|Removed)\(\).*\n\treturn 1, (\d+)$");
         upstream.extend(source.rows(&functions, |captures| {
-            let since = Some(Minor(captures[2].parse().ok()?)).filter(|since| *since > OLDEST);
-            Some((name(&captures[1]), minor(since)))
+            let minor = Minor(captures[2].parse().ok()?);
+            let is_older = &captures[1] == "Introduced" && minor <= OLDEST;
+            Some((name(&captures[1]), if is_older { String::new() } else { minor.to_string() }))
         })?);
-        table.insert(name("Introduced"), minor(None));
-        table.extend(version.removed.map(|removed| (name("Removed"), minor(Some(removed)))));
+        table.insert(name("Introduced"), String::new());
+        table.extend(version.removed.map(|removed| (name("Removed"), removed.to_string())));
     }
     Ok(differences(&upstream, &table))
 }
