@@ -18,6 +18,7 @@ use winpool::{
     cluster::{SandboxEvent, Store, View, run_watch},
 };
 use winpool_core::{
+    allowances::Allowances,
     node::WindowsNode,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
@@ -103,7 +104,7 @@ where
         Ok(if created { Event::Apply(read(cycle)) } else { Event::Delete(read(cycle)) })
     });
     let kind = Readiness::default().optional(V::KIND.name);
-    let watch = run_watch(stream::iter(events), store.clone(), metrics.clone(), kind, |_| {});
+    let watch = run_watch(stream::iter(events), store.clone(), &Allowances::default(), metrics.clone(), kind, |_| {});
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(watch);
     assert!(deleted && store.is_empty());
     (kept, remaining)
