@@ -242,8 +242,7 @@ pub struct ContainerdSettings {
     /// The directories of the CNI plugins and their configuration.
     pub cni: Cni,
     /// The time without progress, such as 30m, after which an image pull is cancelled. Unpacking the layers of Windows images takes
-    /// minutes in which nothing is transferred. containerd has this setting from 1.7 on. With Docker Engine it is the
-    /// deadline of cri-dockerd.
+    /// minutes in which nothing is transferred. With Docker Engine it is the deadline of cri-dockerd.
     #[schemars(length(min = 2, max = 32), regex(pattern = DURATION.pattern))]
     #[x_kube(validation = Rule::new("self.matches('[1-9]')").message("the timeout must not be zero: write hours and minutes, such as 30m"))]
     pub image_pull_progress_timeout: String,

@@ -154,18 +154,14 @@ mod tests {
     #[test]
     fn a_kubelet_accepts_only_the_gates_of_its_minor() {
         let table = [
-            ("GracefulNodeShutdown", true, 20, GateState::Accepted),
-            ("GracefulNodeShutdown", true, 19, GateState::Unknown),
-            ("WindowsHostProcessContainers", true, 21, GateState::Unknown),
-            ("WindowsHostProcessContainers", true, 22, GateState::Accepted),
-            ("WindowsHostProcessContainers", false, 26, GateState::Locked(true)),
-            ("WindowsHostProcessContainers", true, 28, GateState::Unknown),
+            ("GracefulNodeShutdown", true, 30, GateState::Accepted),
+            ("WindowsHostProcessContainers", true, 30, GateState::Unknown),
             ("WindowsGracefulNodeShutdown", true, 31, GateState::Unknown),
             ("WindowsGracefulNodeShutdown", false, 34, GateState::Accepted),
             ("WindowsCPUAndMemoryAffinity", true, 36, GateState::Accepted),
             ("GitRepoVolumeDriver", true, 36, GateState::Locked(false)),
-            ("AllBeta", false, 17, GateState::Accepted),
-            ("NoSuchGate", true, 20, GateState::Unknown),
+            ("AllBeta", false, 30, GateState::Accepted),
+            ("NoSuchGate", true, 30, GateState::Unknown),
             ("NoSuchGate", true, 36, GateState::Unknown),
             // Registered by the kubelet itself, outside pkg/features.
             ("ContextualLogging", false, 36, GateState::Accepted),
@@ -176,11 +172,6 @@ mod tests {
             ("ComponentSLIs", true, 35, GateState::Unknown),
             ("NativeHistograms", true, 36, GateState::Accepted),
             ("NativeHistograms", true, 35, GateState::Unknown),
-            // Gates whose last minor was not read at first.
-            ("EndpointSlice", true, 24, GateState::Accepted),
-            ("EndpointSlice", true, 25, GateState::Unknown),
-            ("NodeLease", true, 22, GateState::Accepted),
-            ("NodeLease", true, 23, GateState::Unknown),
         ];
         for (name, value, minor, expected) in table {
             assert_eq!(gate_state(name, value, Minor(minor)), expected, "{name}={value} in 1.{minor}");
@@ -201,12 +192,11 @@ mod tests {
             ("DeclarativeValidationTakeover", true, 37, GateState::Locked(false)),
             ("EvictionRequestAPI", true, 36, GateState::Unknown),
             ("EvictionRequestAPI", true, 37, GateState::Accepted),
-            ("WindowsHostProcessContainers", true, 38, GateState::Unknown),
             ("NoSuchGate", true, 37, GateState::Unknown),
             ("NoSuchGate", true, 38, GateState::NotChecked),
-            ("NoSuchGate", true, 16, GateState::NotChecked),
-            ("AllAlpha", false, 14, GateState::NotChecked),
-            ("GracefulNodeShutdown", true, 16, GateState::Unknown),
+            ("NoSuchGate", true, 29, GateState::NotChecked),
+            ("AllAlpha", false, 29, GateState::NotChecked),
+            ("WindowsGracefulNodeShutdown", true, 29, GateState::Unknown),
         ];
         for (name, value, minor, expected) in table {
             assert_eq!(gate_state(name, value, Minor(minor)), expected, "{name}={value} in 1.{minor}");
@@ -229,7 +219,6 @@ mod tests {
             ("KubeletEnsureSecretPulledImages", &[(35, 37)]),
             ("KubeletCrashLoopBackOffMax", &[(35, 37)]),
             ("KubeletTracing", &[(27, 37)]),
-            ("DynamicKubeletConfig", &[(17, 21)]),
             ("KMSv1", &[(28, 28)]),
             ("WatchList", &[(32, 32), (34, 37)]),
             ("SeparateCacheWatchRPC", &[(28, 32)]),

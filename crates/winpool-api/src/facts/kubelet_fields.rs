@@ -161,8 +161,6 @@ pub fn fatal_in(minor: Minor) -> impl Iterator<Item = &'static Field> {
 
 /// The value of `resolvConf` with which pods get the name servers of the host. It works as a flag only.
 pub const HOST_RESOLVERS: &str = "Host";
-/// The first kubelet with [`HOST_RESOLVERS`].
-pub const HOST_RESOLVERS_SINCE: Minor = Minor(27);
 
 /// The field with this name.
 pub fn field(name: &str) -> Option<&'static Field> {
@@ -411,9 +409,8 @@ mod tests {
 
     #[test]
     fn the_fields_that_stop_a_windows_kubelet_increase_with_its_minor() {
-        let table: [(std::ops::RangeInclusive<u32>, &[&str]); 5] = [
-            (14..=18, &["systemCgroups"]),
-            (19..=31, &["systemCgroups", "runOnce"]),
+        let table: [(std::ops::RangeInclusive<u32>, &[&str]); 4] = [
+            (30..=31, &["systemCgroups", "runOnce"]),
             (32..=32, &["systemCgroups", "singleProcessOOMKill", "runOnce"]),
             (33..=36, &["systemCgroups", "singleProcessOOMKill", "runOnce", "userNamespaces"]),
             (37..=38, &["systemCgroups", "singleProcessOOMKill", "runOnce", "defaultPodSysctls", "userNamespaces"]),

@@ -243,7 +243,7 @@ impl Write {
         Self { change: Some(change.to_owned()), ..cordon_patch(action, node, None) }
     }
 
-    /// Evicts a pod. The version of the Eviction is that of the server: policy/v1, or policy/v1beta1 before Kubernetes 1.22.
+    /// Evicts a pod. The server reads the body as an Eviction of policy/v1.
     pub fn evict_pod(namespace: &str, name: &str, uid: &str) -> Self {
         let body = json!({
             "metadata": {"name": name, "namespace": namespace},
