@@ -62,7 +62,7 @@ pub use pages::in_pages;
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};
 pub use store::{ObjectChange, Store};
 pub use unwatched::UnwatchedNodes;
-pub use version::VersionProbe;
+pub use version::{UnsupportedVersion, VersionProbe};
 pub use views::{SandboxEvent, View};
 pub use watch::{WatchBackoff, run_watch};
 pub use writer::{Writer, WrittenVersion};

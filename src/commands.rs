@@ -148,6 +148,9 @@ pub enum CommandError {
     /// Another replica of the operator may write now: exit status 4.
     #[error("{0}")]
     NotLeader(String),
+    /// The API server is older than winpool supports: exit status 5.
+    #[error("{0}")]
+    Unsupported(String),
     /// A bug in winpool: exit status 101, as after a panic.
     #[error("{0}")]
     Internal(String),
@@ -169,6 +172,7 @@ impl CommandError {
             Self::Usage(_) => 2,
             Self::Cluster(_) => 3,
             Self::NotLeader(_) => 4,
+            Self::Unsupported(_) => 5,
             Self::Internal(_) => 101,
             Self::Interrupted(_) => 130,
         })

@@ -23,6 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::FutureExt as _;
 use kube::Client;
 use tokio::{
     sync::{Mutex, watch},
@@ -49,8 +50,8 @@ use self::{
 use crate::{
     admin::{Metrics, Readiness, ReconcileOutcome},
     cluster::{
-        Caches, Claim, Elector, Events, LeadershipLost, Leases, OwnershipKeyStore, UnwatchedNodes, VersionProbe,
-        Writer, operator_client,
+        Caches, Claim, Elector, Events, LeadershipLost, Leases, OwnershipKeyStore, UnsupportedVersion, UnwatchedNodes,
+        VersionProbe, Writer, operator_client,
     },
     registry::Registry,
     telemetry,
@@ -88,6 +89,9 @@ pub enum StartError {
     /// Another process may write.
     #[error(transparent)]
     Lost(#[from] LeadershipLost),
+    /// The API server is too old.
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedVersion),
 }
 
 /// Runs the operator until the shutdown.
@@ -95,7 +99,8 @@ pub enum StartError {
 /// Reconciles start after the caches are synced, the version of the API server was probed, and this process is the leader.
 ///
 /// # Errors
-/// If the client cannot be built, no key can be generated, or this process is no longer the leader.
+/// If the client cannot be built, no key can be generated, the API server is older than winpool supports, or this process is
+/// no longer the leader.
 pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Result<(), StartError> {
     let OperatorSettings { config, identity, namespace, metrics, .. } = &settings;
     let elector = settings.leader_election.then(|| {
@@ -125,8 +130,13 @@ pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Res
     watches.start_agents(&mut background);
     cluster_api::start(&watches, &mut background);
     let workloads = settings.workloads.then(|| watches.start_workloads(&mut background));
+    let synced = async {
+        tokio::try_join!(probes.versions.check(), caches.wait_for_sync().map(Ok))?;
+        // Again, because the API server may not have answered yet.
+        probes.versions.check().await
+    };
     tokio::select! {
-        _ = async { tokio::join!(caches.wait_for_sync(), probes.versions.probe()) } => {}
+        supported = synced => supported?,
         () = shutdown.cancelled() => return Ok(()),
     }
     for (kind, listed) in caches.refused_lists() {
@@ -189,7 +199,7 @@ fn context(settings: &OperatorSettings, client: &Client, caches: Arc<Caches>) ->
         caches,
         status_writer: writer.clone(),
         writer,
-        events: Events::new(client.clone()),
+        events: Events::new(client.clone(), settings.identity.clone()),
         leases: Leases::new(client.clone()),
         unwatched: UnwatchedNodes::new(client.clone()),
         metrics: settings.metrics.clone(),

@@ -4,16 +4,13 @@
 //! Expressions test for a field with `has` before they read it, because an absent field is an error. Each names the API version
 //! of its resources: API servers check the types in its expressions only then (status.typeChecking).
 //!
-//! Sources: kubernetes/website, "Validating Admission Policy" (v1 since 1.30) and "Mutating Admission Policy"; KEP-3962
-//! (v1beta1 in 1.34, off by default; v1 in 1.36).
+//! Sources: kubernetes/website, "Mutating Admission Policy"; KEP-3962 (v1beta1 in 1.34, off by default; v1 in 1.36).
 
 use winpool_api::{
     facts::Minor,
     names::{DEFAULT_NAMESPACE, SERVICE_ACCOUNT},
 };
 
-/// The first minor with ValidatingAdmissionPolicies in version v1.
-pub const FIRST_WITH_VALIDATING: Minor = Minor(30);
 /// The first minor with MutatingAdmissionPolicies in version v1.
 pub const FIRST_WITH_MUTATING: Minor = Minor(36);
 /// The first minor with MutatingAdmissionPolicies in version v1beta1, which has to be enabled.

@@ -8,7 +8,7 @@ use winpool_core::foreign_text::ForeignText;
 use super::{explain, status_code};
 
 /// What to run.
-pub const REMEDY: &str = "install the CustomResourceDefinitions of this version: kubectl apply -k crds/ (before Kubernetes 1.25 with --validate=false), which also prints why the API server refuses one";
+pub const REMEDY: &str = "install the CustomResourceDefinitions of this version: kubectl apply -k crds/, which also prints why the API server refuses one";
 
 /// What is wrong with CustomResourceDefinitions, each with its name.
 #[derive(Debug, Default)]

@@ -53,7 +53,6 @@ impl ListError {
         let code = status_code(error);
         let remedy = configuration_remedy(error, code).unwrap_or(match code {
             Some(403) => "use a kubeconfig with the permission to list it",
-            Some(404) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",
             Some(_) => "check the API server",
             None => "check the server of the kubeconfig's current context, and the network",
         });
@@ -216,10 +215,8 @@ async fn list<V: View>(api: Api<V::Object>) -> Result<Objects<V>, ListError>
 where
     V::Object: Clone + DeserializeOwned + Debug,
 {
-    // CronJobs are in batch/v1 since Kubernetes 1.21.
-    let may_be_unknown = V::KIND.group == GROUP || V::KIND == Kind::CRON_JOB;
     match read(api).await {
-        Err(error) if may_be_unknown && status_code(&error) == Some(404) => Ok(Objects::default()),
+        Err(error) if V::KIND.group == GROUP && status_code(&error) == Some(404) => Ok(Objects::default()),
         answer => answer.map_err(|error| ListError::new(V::KIND.name, &error)),
     }
 }

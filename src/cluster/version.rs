@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::debug;
-use winpool_api::facts::Minor;
+use winpool_api::facts::{Minor, support::OLDEST};
 
 use super::{client::probe_client, explain, limited};
 use crate::admin::Metrics;
@@ -20,6 +20,14 @@ const INTERVAL: Duration = Duration::from_secs(30);
 const MAX_AGE: Duration = Duration::from_secs(15 * 60);
 /// How long one probe may take.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// The API server is older than winpool supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the API server has Kubernetes {0}, which no release of winpool supports. Upgrade the cluster to Kubernetes {OLDEST} or \
+     later, or remove winpool from it"
+)]
+pub struct UnsupportedVersion(Minor);
 
 /// Probes the versions of the API servers and publishes the lowest of the last 15 minutes, which decides the skew policy.
 pub struct VersionProbe {
@@ -37,13 +45,22 @@ impl VersionProbe {
     }
 
     /// Probes once. A failure is logged at debug level only, because the watches report an unreachable API server.
-    pub async fn probe(&mut self) {
+    async fn probe(&mut self) {
         match self.fetch().await {
             Ok(minor) => self.recent.add(minor, Instant::now()),
             Err(error) => debug!(error, "API server version is unknown"),
         }
         let lowest = self.recent.lowest(Instant::now());
         self.lowest.send_if_modified(|published| std::mem::replace(published, lowest) != lowest);
+    }
+
+    /// Probes once.
+    ///
+    /// # Errors
+    /// If an API server is older than winpool supports. One that does not answer is no failure.
+    pub async fn check(&mut self) -> Result<(), UnsupportedVersion> {
+        self.probe().await;
+        supported(*self.lowest.borrow())
     }
 
     /// Probes periodically; the first time after an interval. What was probed is kept when the task is started again.
@@ -61,6 +78,10 @@ impl VersionProbe {
         let client = probe_client(self.config.clone(), &self.metrics).map_err(|error| explain(&error))?;
         minor(&limited(LIMIT, client.apiserver_version()).await?)
     }
+}
+
+fn supported(lowest: Option<Minor>) -> Result<(), UnsupportedVersion> {
+    lowest.filter(|minor| *minor < OLDEST).map_or(Ok(()), |minor| Err(UnsupportedVersion(minor)))
 }
 
 /// The minor that an API server reports, which may have a suffix, such as `34+` on managed clouds.
@@ -105,10 +126,23 @@ mod tests {
     }
 
     #[test]
+    fn only_an_api_server_before_1_30_is_refused() {
+        for (answer, is_supported) in
+            [(Some(20), false), (Some(29), false), (Some(30), true), (Some(37), true), (Some(99), true), (None, true)]
+        {
+            assert_eq!(supported(answer.map(Minor)).is_ok(), is_supported, "{answer:?}");
+        }
+        assert_eq!(
+            UnsupportedVersion(Minor(29)).to_string(),
+            "the API server has Kubernetes 1.29, which no release of winpool supports. Upgrade the cluster to Kubernetes 1.30 or \
+             later, or remove winpool from it"
+        );
+    }
+
+    #[test]
     fn a_plus_after_the_minor_is_ignored() {
         let info = |major: &str, minor: &str| Info { major: major.into(), minor: minor.into(), ..Info::default() };
         assert_eq!(minor(&info("1", "34")), Ok(Minor(34)));
-        assert_eq!(minor(&info("1", "20+")), Ok(Minor(20)));
         assert!(minor(&info("", "")).is_err());
     }
 }

@@ -184,7 +184,6 @@ fn remedy(kind: Kind, code: Option<u16>) -> &'static str {
         Some(403) if kind == Kind::NODE_CONFIG => "the ClusterRole of config/default allows it",
         Some(401) => "check the ServiceAccount or kubeconfig of the operator: its credentials are not valid",
         Some(403) => "apply the ClusterRole, the Role and their bindings from config/default",
-        Some(404) => "upgrade the cluster: winpool needs Kubernetes 1.20 or later, which serves this kind",
         _ => "check the API server and the network",
     }
 }
@@ -374,7 +373,6 @@ mod tests {
     #[test]
     fn the_remedy_depends_on_the_kind_and_the_status_code() {
         assert!(remedy(Kind::POOL, Some(404)).contains("kubectl apply -k crds/"));
-        assert!(remedy(Kind::RUNTIME_CLASS, Some(404)).contains("1.20"));
         assert!(remedy(Kind::NODE, Some(403)).contains("config/default"));
         assert!(remedy(Kind::NODE, None).contains("network"));
     }

@@ -5,19 +5,12 @@ mod json_schema;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::Value;
-use winpool_api::facts::Minor;
+use serde_json::{Value, json};
 
 use super::{
     CommandError,
     output::{self, OutputFormat},
 };
-
-/// The first minor that enables validation rules in CRDs by default.
-///
-/// Source: kubernetes/enhancements, issue 2876 (alpha in 1.23, beta and on by default in 1.25, stable in 1.29).
-const FIRST_WITH_CEL: Minor = Minor(25);
 
 /// The options as typed.
 #[derive(Debug, clap::Args)]
@@ -28,10 +21,6 @@ pub(super) struct Args {
     /// Write one file for each CRD into this directory instead of printing them
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The version of the API server, such as 1.20: omits validation rules (CEL) before 1.25, which does not support
-    /// them. The operator checks the same rules itself
-    #[arg(long, value_name = "VERSION")]
-    kubernetes: Option<String>,
 }
 
 /// The format of CRDs.
@@ -48,9 +37,8 @@ enum CrdFormat {
 
 /// Prints the CRDs or writes their files.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
-    let rules = supports_rules(args.kubernetes.as_deref())?;
     let crds = winpool_api::custom_resource_definitions().into_iter();
-    let mut manifests = crds.clone().map(|(file, crd)| (file, manifest(&crd, rules)));
+    let mut manifests = crds.clone().map(|(file, crd)| (file, json!(crd)));
     let list = |manifests: &mut dyn Iterator<Item = (&str, Value)>, format| {
         output::print(&output::text(&manifests.map(|(_, crd)| crd).collect::<Vec<_>>(), format))
     };
@@ -69,54 +57,5 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         (CrdFormat::JsonSchema, None) => {
             Err(CommandError::Usage("-o json-schema writes a file for each kind: add --out DIR".to_owned()))
         }
-    }
-}
-
-/// Whether an API server of the version in `--kubernetes` supports validation rules.
-fn supports_rules(kubernetes: Option<&str>) -> Result<bool, CommandError> {
-    let minor = kubernetes.map(str::parse::<Minor>).transpose();
-    let minor = minor.map_err(|error| CommandError::Usage(format!("--kubernetes: {error}")))?;
-    Ok(minor.is_none_or(|minor| minor >= FIRST_WITH_CEL))
-}
-
-fn manifest(crd: &CustomResourceDefinition, rules: bool) -> Value {
-    let mut value = serde_json::json!(crd);
-    if !rules {
-        remove_rules(&mut value);
-    }
-    value
-}
-
-fn remove_rules(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.remove("x-kubernetes-validations");
-            fields.values_mut().for_each(remove_rules);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_rules),
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_are_omitted_for_api_servers_without_cel() {
-        let rules = |kubernetes: Option<&str>| {
-            let (_, crd) = &winpool_api::custom_resource_definitions()[1];
-            manifest(crd, supports_rules(kubernetes).unwrap()).to_string().matches("x-kubernetes-validations").count()
-        };
-        assert!(rules(None) > 3);
-        assert_eq!(rules(Some("1.25")), rules(None));
-        assert_eq!(rules(Some("v1.24.17")), 0);
-        assert_eq!(rules(Some("1.20")), 0);
-    }
-
-    #[test]
-    fn an_invalid_version_is_a_usage_error() {
-        let text = "--kubernetes: `newest` is not a Kubernetes version such as 1.34";
-        assert_eq!(supports_rules(Some("newest")), Err(CommandError::Usage(text.into())));
     }
 }

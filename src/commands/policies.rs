@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use winpool_api::{facts::Minor, names::DEFAULT_NAMESPACE};
+use winpool_api::{
+    facts::{Minor, support::OLDEST},
+    names::DEFAULT_NAMESPACE,
+};
 
 use super::{
     CommandError, input,
     output::{self, OutputFormat},
 };
-use crate::policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, FIRST_WITH_VALIDATING, MUTATING, VALIDATING};
+use crate::policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, MUTATING, VALIDATING};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -36,7 +39,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let namespace = input::namespace(namespace)?;
     let (policies, first) = match is_mutating {
         true => (MUTATING, FIRST_WITH_MUTATING_BETA),
-        false => (VALIDATING, FIRST_WITH_VALIDATING),
+        false => (VALIDATING, OLDEST),
     };
     if kubernetes < first {
         return Err(CommandError::Usage(format!(

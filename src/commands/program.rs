@@ -11,7 +11,7 @@ const PLUGIN: &str = "kubectl-winpool";
 
 /// Examples for the help of commands: a command and the arguments after its name.
 const EXAMPLES: &[(&str, &[&str])] = &[
-    ("crds", &["", "--out crds", "--kubernetes 1.20"]),
+    ("crds", &["", "--out crds"]),
     ("render", &["pools/", "pools/ --nodes nodes.yaml", "-f pools/ --kubernetes 1.34 --out rendered"]),
     ("status", &["", "web-2022 batch-2019 -o json", "web-2022 --watch"]),
     ("doctor", &["pool/web-2022", "pod/cart-0 -n shop -o json", "node/win-1 --node-logs --bundle win-1"]),

@@ -237,6 +237,7 @@ async fn operate(
     let controllers = async {
         controllers.await.map_err(|error| match error {
             controllers::StartError::Lost(error) => CommandError::NotLeader(error.to_string()),
+            controllers::StartError::Unsupported(error) => CommandError::Unsupported(error.to_string()),
             error => CommandError::Internal(with_sources(&error)),
         })
     };

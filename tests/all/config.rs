@@ -127,7 +127,7 @@ fn the_operator_has_exactly_these_permissions() {
         (DEFAULT_NAMESPACE, "", "secrets/winpool-ownership alone", vec!["get"]),
         (DEFAULT_NAMESPACE, "coordination.k8s.io", "leases", vec!["create"]),
         (DEFAULT_NAMESPACE, "coordination.k8s.io", "leases/winpool alone", vec!["get", "update"]),
-        ("default", "", "events", vec!["create", "patch"]),
+        ("default", "events.k8s.io", "events", vec!["create", "patch"]),
         ("*", "", "limitranges", vec!["list", "watch"]),
         ("*", "", "pods", vec!["list", "watch"]),
         ("*", "", "services", vec!["list", "watch"]),
@@ -135,7 +135,8 @@ fn the_operator_has_exactly_these_permissions() {
         ("*", "apps", "deployments", vec!["list", "watch"]),
         ("*", "apps", "statefulsets", vec!["list", "watch"]),
         ("*", "batch", "jobs", vec!["list", "watch"]),
-        ("*", "", "events", vec!["list", "watch", "create", "patch"]),
+        ("*", "", "events", vec!["list", "watch"]),
+        ("*", "events.k8s.io", "events", vec!["create", "patch"]),
     ];
     let roles = [operator_roles("ClusterRole"), operator_roles("Role")].concat();
     let granted = granted(&roles);

@@ -105,7 +105,6 @@ const RULES: &[Rule] = &[
         below: "winpool::cluster",
         except: &[
             "winpool::cluster::writer",
-            "winpool::cluster::events",
             "winpool::cluster::key",
             "winpool::cluster::election",
             "winpool::cluster::access",

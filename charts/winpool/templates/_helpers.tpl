@@ -16,15 +16,3 @@
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.version }}{{ end }}
 {{- end -}}
 {{- end }}
-
-{{/* Removes the validation rules from a schema, which Helm rejects before Kubernetes 1.25. The operator checks the same rules. */}}
-{{- define "winpool.withoutRules" -}}
-{{- if kindIs "map" . }}
-{{- $_ := unset . "x-kubernetes-validations" }}
-{{- end }}
-{{- if or (kindIs "map" .) (kindIs "slice" .) }}
-{{- range . }}
-{{- include "winpool.withoutRules" . }}
-{{- end }}
-{{- end }}
-{{- end }}

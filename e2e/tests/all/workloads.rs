@@ -147,17 +147,22 @@ impl WorkloadFixture {
         let events = self.all::<Event>().list(&ListParams::default()).await.unwrap();
         let own = events.items.iter().filter(|event| is_ours(event));
         let mut emitted: Vec<_> =
-            own.map(|event| (event.involved_object.name.clone(), event.reason.clone(), event.count)).collect();
+            own.map(|event| (event.involved_object.name.clone(), event.reason.clone(), count(event))).collect();
         emitted.sort();
         let mut once = emitted.clone();
         once.dedup_by_key(|(object, reason, _)| (object.clone(), reason.clone()));
-        assert!(emitted == once && emitted.iter().all(|(.., count)| *count == Some(1)), "{emitted:#?}");
+        assert!(emitted == once && emitted.iter().all(|(.., count)| *count == 1), "{emitted:#?}");
         self.nothing_was_forbidden().unwrap();
     }
 }
 
 fn is_ours(event: &Event) -> bool {
-    event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("winpool")
+    event.reporting_component.as_deref() == Some("winpool")
+}
+
+/// How often an event was emitted.
+fn count(event: &Event) -> i32 {
+    event.series.as_ref().and_then(|series| series.count).unwrap_or(1)
 }
 
 /// The operator's warnings about an object: reason, message, and how often it was emitted.
@@ -165,7 +170,8 @@ async fn warnings(cluster: &Cluster, namespace: &str, object: &str) -> Result<Ve
     let all = cluster.events(namespace, object).await?.into_iter();
     let own = all.filter(|event| is_ours(event) && event.type_.as_deref() == Some("Warning"));
     let parts = |event: Event| {
-        (event.reason.unwrap_or_default(), event.message.unwrap_or_default(), event.count.unwrap_or_default())
+        let count = count(&event);
+        (event.reason.unwrap_or_default(), event.message.unwrap_or_default(), count)
     };
     Ok(own.map(parts).collect())
 }

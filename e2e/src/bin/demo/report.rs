@@ -35,7 +35,7 @@ const WARNINGS: &[&str] = &[
     "--field-selector",
     "type=Warning,source=winpool,involvedObject.namespace=default",
     "-o",
-    "custom-columns=WORKLOAD:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,COUNT:.count",
+    "custom-columns=WORKLOAD:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason",
 ];
 
 /// Prints the output of `kubectl`.
@@ -83,7 +83,7 @@ pub fn next_steps(control_plane: &ControlPlane) {
         ("kubectl describe daemonset agent", "a workload that does not work, and why"),
         ("kubectl get wnc -o yaml", "what the agents of the nodes report"),
         ("kubectl taint nodes web-1 os-", "a taint removed by hand comes back"),
-        ("kubectl get events --sort-by=.lastTimestamp", "what the operator did"),
+        ("kubectl events", "what the operator did"),
     ] {
         println!("  {command:<45}{}", dim(&format!("# {remark}")));
     }
