@@ -55,7 +55,6 @@ const READY_BEFORE_TAINT: &str =
     "How long new nodes of a pool were Ready before it set its taints; 0 for nodes that were not Ready yet";
 const REFUSED_CLAIMS: &str = "Nodes that claim what they have no right to, by reason";
 const OVERSIZED: &str = "Objects in a cache that are larger than is kept, so that a part of them is ignored";
-const THROTTLED: &str = "Requests that the API server answered with 429";
 const ACTIVITY: &str = "When a watch last received data from the API server, in seconds since 1970";
 const LEASE_DURATION: &str = "The duration in the Lease of the leader, which has no effect";
 const OPEN: &str = "Windows nodes in no pool to which Linux pods can be scheduled";
@@ -120,10 +119,6 @@ pub struct Metrics {
     cache_synced: ByLabel<Gauge>,
     /// Restarts of a task.
     pub task_restarts: ByLabel<Counter>,
-    /// Reads and writes that were answered with 429.
-    pub throttled_requests: ByLabel<Counter>,
-    /// The limits for concurrent reads and writes.
-    pub request_limit: ByLabel<Gauge>,
     /// When the watch of a kind last received data, in seconds since 1970.
     pub watch_activity: ByLabel<Gauge>,
     /// Whether this replica writes.
@@ -164,8 +159,6 @@ impl Default for Metrics {
             watch_stalls: by(all, "kind", "watch_stalls", "Watches closed because they received no data"),
             cache_synced: by(all, "kind", "cache_synced", "Whether the first list of a kind is complete"),
             task_restarts: by(all, "task", "task_restarts", "Restarts of a task after a panic"),
-            throttled_requests: by(all, "requests", "throttled_requests", THROTTLED),
-            request_limit: by(all, "requests", "request_limit", "The limit for concurrent requests"),
             watch_activity: ByLabel {
                 label: "kind",
                 family: in_seconds(all, "watch_last_activity_timestamp", ACTIVITY, Family::default()),
@@ -332,8 +325,6 @@ mod tests {
         metrics.watch_activity.set("nodes", 1_700_000_000);
         metrics.synced("nodes", true);
         metrics.task_restarts.inc("workloads");
-        metrics.throttled_requests.inc("write");
-        metrics.request_limit.set("write", 4);
         metrics.unassigned(2, 1);
         metrics.refused_claims.set("RecordNotVerified", 1);
         metrics.pool(
@@ -362,8 +353,6 @@ mod tests {
             "winpool_watch_last_activity_timestamp_seconds{kind=\"nodes\"} 1700000000",
             "winpool_cache_synced{kind=\"nodes\"} 1",
             "winpool_task_restarts_total{task=\"workloads\"} 1",
-            "winpool_throttled_requests_total{requests=\"write\"} 1",
-            "winpool_request_limit{requests=\"write\"} 4",
             "winpool_registry_images{state=\"found\"} 5",
             "winpool_registry_images{state=\"failed\"} 1",
             "winpool_registry_images{state=\"pending\"} 0",

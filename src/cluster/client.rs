@@ -9,10 +9,8 @@ use tokio::time::Instant;
 use tower::service_fn;
 
 use super::{
-    Claim,
-    deadline::Deadline,
-    requests,
-    throttle::{Limiters, WRITE_TIMEOUT},
+    Claim, requests,
+    time_limits::{self, WRITE_TIMEOUT},
 };
 use crate::admin::Metrics;
 
@@ -20,25 +18,29 @@ use crate::admin::Metrics;
 /// ([`WATCH_TIMEOUT_SECONDS`](super::stall::WATCH_TIMEOUT_SECONDS)).
 const READ_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// A client that retries only requests that the API server answers with 429. kube's own retries could delay a reconcile
-/// for minutes, and every user of the client has its own back-off.
+/// The request was not sent.
+#[derive(Debug, thiserror::Error)]
+#[error("not sent, because the plan is too old")]
+pub(super) struct DeadlineExceeded;
+
+/// The client of a command.
 ///
 /// # Errors
 /// If the configuration is invalid, for instance because its certificates cannot be read.
 pub fn client(config: Config) -> kube::Result<Client> {
-    Ok(throttled(unlimited_client(config)?, &Metrics::default()))
+    Ok(with_time_limits(single_attempts(config)?))
 }
 
 /// The client of the operator. It closes idle connections, because the other side may have lost them, and sends no write
 /// that the claim does not permit.
 pub fn operator_client(config: Config, metrics: &Metrics, claim: Claim) -> kube::Result<Client> {
     // The claim is checked below every wait, last before the connection.
-    Ok(throttled(claimed(closing_client(config)?, claim), metrics))
+    Ok(with_time_limits(recorded(claimed(closing_client(config)?, claim), metrics)))
 }
 
 /// The client for one request of a probe, which is not sent again.
 pub(super) fn probe_client(config: Config, metrics: &Metrics) -> kube::Result<Client> {
-    Ok(recorded(unlimited_client(config)?, metrics))
+    Ok(recorded(single_attempts(config)?, metrics))
 }
 
 /// A client whose requests wait for no others and need no claim: for the Lease of the leader, and for reviews.
@@ -49,11 +51,14 @@ pub(super) fn direct_client(config: Config, metrics: &Metrics) -> kube::Result<C
 fn closing_client(mut config: Config) -> kube::Result<Client> {
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
-    unlimited_client(config)
+    single_attempts(config)
 }
 
-fn unlimited_client(mut config: Config) -> kube::Result<Client> {
-    config.default_retry = false;
+/// A client that sends each request once. kube's retries delay an answer for minutes, repeat an eviction that a
+/// PodDisruptionBudget does not allow (429), and ask again for a kubelet that the API server does not reach (503). Reconciles,
+/// watches, the election and the probes have their own back-off.
+fn single_attempts(mut config: Config) -> kube::Result<Client> {
+    config.default_retry = std::env::var_os("WINPOOL_EXPERIMENT_RETRY").is_some();
     Client::try_from(config)
 }
 
@@ -68,10 +73,9 @@ fn claimed(client: Client, claim: Claim) -> Client {
     })
 }
 
-/// The same client with limits for concurrent requests, which adapt to 429 answers.
-pub(super) fn throttled(client: Client, metrics: &Metrics) -> Client {
-    let limiters = Limiters::new(metrics);
-    wrapped(recorded(client, metrics), move |client, request| limiters.clone().send(client, request))
+/// The same client, whose requests fail if they are not answered in time.
+pub(super) fn with_time_limits(client: Client) -> Client {
+    wrapped(client, time_limits::send)
 }
 
 /// The same client, which records each request in metrics and traces.
@@ -88,10 +92,13 @@ pub fn observed(client: Client, on_answer: impl Fn() + Clone + Send + 'static) -
     })
 }
 
-/// The same client, which sends no request after the deadline.
+/// The same client, which sends no request after the deadline: after a suspension of the process, writes that are based on an old
+/// snapshot must not be sent.
 pub(super) fn with_deadline(client: &Client, deadline: Instant) -> Client {
-    wrapped(client.clone(), move |client, mut request| async move {
-        request.extensions_mut().insert(Deadline(deadline));
+    wrapped(client.clone(), move |client, request| async move {
+        if Instant::now() >= deadline {
+            return Err(kube::Error::Service(Box::new(DeadlineExceeded)));
+        }
         client.send(request).await
     })
 }

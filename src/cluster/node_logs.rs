@@ -1,6 +1,6 @@
 //! Reads the logs of nodes from their kubelets, to which the API server forwards requests.
 //!
-//! The log query (KEP-2258, `query` with `sinceTime` and `tailLines`) is alpha from Kubernetes 1.27 on, beta and off from 1.30 on, and
+//! The log query (KEP-2258, `query` with `sinceTime` and `tailLines`) is beta and off in Kubernetes 1.30, and
 //! stable in 1.36. On Windows it runs `Get-WinEvent` for the log Application with the service as provider. It rejects these options
 //! for a service that has no provider: then the end of its file is read, by the server for `/var/log` that is older than the query.
 //! Without the query, a kubelet answers it with the list of files, as HTML.

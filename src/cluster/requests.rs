@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, Request, Response};
 use kube::{Client, client::Body};
 use tracing::{Instrument, Span, field::Empty, info_span};
 
-use super::throttle::is_watch;
+use super::time_limits::is_watch;
 use crate::{admin::Metrics, telemetry};
 
 /// Sends a request, and records it in the metrics and, within a reconcile, in its trace.

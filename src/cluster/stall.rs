@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::{
     client::wrapped,
     is,
-    throttle::{ResponseTimeout, is_watch},
+    time_limits::{ResponseTimeout, is_watch},
 };
 use crate::admin::Metrics;
 
@@ -108,7 +108,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::cluster::client::throttled;
+    use crate::cluster::client::with_time_limits;
 
     /// A body of chunks that never ends.
     struct Chunks(Pin<Box<dyn Stream<Item = Bytes> + Send>>);
@@ -145,7 +145,7 @@ mod tests {
     /// The time in seconds until the watch or list ends, the number of chunks, and whether a stall is counted.
     async fn ended(client: Client, query: &str) -> (u64, usize, bool) {
         let metrics = Metrics::default();
-        let client = with_stall_detection(throttled(client, &metrics), "Node", metrics.clone());
+        let client = with_stall_detection(with_time_limits(client), "Node", metrics.clone());
         let begin = Instant::now();
         let request = Request::get(format!("/api/v1/nodes?{query}")).body(Body::empty()).unwrap();
         let mut chunks = 0;

@@ -17,10 +17,14 @@ use winpool_core::{
     operation::{Action, AfterFailure, Done, ErrorCause, Outcome, Unwritten, Verb, Write, WriteError, WriteTarget},
 };
 
-use super::{claim::NotLeader, client::with_deadline, deadline::DeadlineExceeded, explain, is, kinds, status_code};
+use super::{
+    claim::NotLeader,
+    client::{DeadlineExceeded, with_deadline},
+    explain, is, kinds, status_code,
+};
 use crate::admin::Metrics;
 
-/// How long a write may take, including waits for a permit and retries after 429.
+/// How long a write may take, with all its requests.
 const LIMIT: Duration = Duration::from_secs(30);
 /// How many writes of one step run at once.
 const CONCURRENCY: usize = 16;

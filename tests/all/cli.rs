@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod habits;
+mod start;
 
 use std::{
     fs,

@@ -83,8 +83,6 @@ fn page() -> String {
     metrics.synced("Node", true);
     metrics.watch_activity.set("Node", 1);
     metrics.task_restarts.add("workloads");
-    metrics.throttled_requests.inc("read");
-    metrics.request_limit.set("read", 1);
     metrics.images(LookupCounts::default());
     metrics.refused_claims.set("RecordNotVerified", 0);
     metrics.ready_before_taint("web", 0.0);

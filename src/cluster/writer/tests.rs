@@ -454,7 +454,7 @@ async fn a_plan_without_steps_sends_no_request() {
 #[tokio::test(start_paused = true)]
 async fn a_write_fails_after_ten_seconds_without_an_answer() {
     let silent = tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
-    let client = crate::cluster::client::throttled(Client::new(silent, "default"), &Metrics::default());
+    let client = crate::cluster::client::with_time_limits(Client::new(silent, "default"));
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let begin = Instant::now();
     let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop, &mut Vec::new()).await;
@@ -476,7 +476,7 @@ async fn no_request_is_sent_after_the_deadline() {
             Ok::<_, Infallible>(Response::new(Body::from(object().to_string().into_bytes())))
         }
     });
-    let client = crate::cluster::client::throttled(Client::new(server, "default"), &Metrics::default());
+    let client = crate::cluster::client::with_time_limits(Client::new(server, "default"));
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let fresh = writer.with_deadline(Instant::now() + Duration::from_secs(30));
     let class = Write::merge(Action::StripRuntimeClass, class(), "7", json!({}));
