@@ -31,7 +31,7 @@ const OFF: &str = "off";
 pub enum RuntimeName {
     /// containerd
     Containerd,
-    /// Docker with dockershim or cri-dockerd
+    /// Docker with cri-dockerd
     Docker,
 }
 

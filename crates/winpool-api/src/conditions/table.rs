@@ -72,7 +72,7 @@ conditions! {
             "no action required, unless the message names a label that a kubelet could set on its own node: then add a \
              label with the prefix `node-restriction.kubernetes.io/` to the selector"),
         row(reason::INVALID, FALSE, "the spec has mistakes, each with its path; only status is written",
-            "correct the fields in the message; the API server rejects most of them"),
+            "correct the fields in the message; from Kubernetes 1.25 on, the API server rejects most of them"),
     ]);
     PROFILE_RESOLVED = condition("ProfileResolved", Role::Required, ConditionStatus::False, (Subject::Config, Harm::NotApplied),
         "the profile exists and is valid, or none is named", &[
