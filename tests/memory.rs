@@ -104,7 +104,8 @@ where
         Ok(if created { Event::Apply(read(cycle)) } else { Event::Delete(read(cycle)) })
     });
     let kind = Readiness::default().optional(V::KIND.name);
-    let watch = run_watch(stream::iter(events), store.clone(), &Allowances::default(), metrics.clone(), kind, |_| {});
+    let nothing = Allowances::default();
+    let watch = run_watch(stream::iter(events), store.clone(), &nothing, metrics.clone(), kind, |_| {});
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(watch);
     assert!(deleted && store.is_empty());
     (kept, remaining)

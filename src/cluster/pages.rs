@@ -14,7 +14,7 @@ use http::{Request, Response, Uri};
 use http_body::Body as _;
 use kube::{Client, client::Body};
 
-use super::{client::wrapped, throttle::copy};
+use super::client::wrapped;
 
 /// The most bytes of a page with more than one object.
 const MAX_PAGE: usize = 4 * 1024 * 1024;
@@ -74,6 +74,17 @@ fn with_limit(request: &Request<Body>, objects: u32) -> Option<Request<Body>> {
     let mut request = copy(request)?;
     *request.uri_mut() = format!("{}?{query}", request.uri().path()).parse().ok()?;
     Some(request)
+}
+
+/// A copy of a request, if its body can be copied.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    *copy.version_mut() = request.version();
+    copy.headers_mut().clone_from(request.headers());
+    copy.extensions_mut().clone_from(request.extensions());
+    Some(copy)
 }
 
 #[cfg(test)]
