@@ -58,7 +58,7 @@ fn closing_client(mut config: Config) -> kube::Result<Client> {
 /// PodDisruptionBudget does not allow (429), and ask again for a kubelet that the API server does not reach (503). Reconciles,
 /// watches, the election and the probes have their own back-off.
 fn single_attempts(mut config: Config) -> kube::Result<Client> {
-    config.default_retry = std::env::var_os("WINPOOL_EXPERIMENT_RETRY").is_some();
+    config.default_retry = false;
     Client::try_from(config)
 }
 
