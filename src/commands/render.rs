@@ -291,7 +291,7 @@ mod tests {
                 "kubelet 1.34 with containerd 1.7, kubelet 1.34 with containerd 2.1, kubelet 1.30 with containerd 1.7, \
                  kubelet 1.30 with containerd 2.1",
             ),
-            (&["1.30", "1.35"], &[], "kubelet 1.30 with containerd 1.7, kubelet 1.35 with containerd 2.4"),
+            (&["1.30", "1.35"], &[], "kubelet 1.30 with containerd 2.4, kubelet 1.35 with containerd 2.4"),
             (&[], &[], "kubelet 1.37 with containerd 2.4"),
         ];
         for (kubernetes, containerd, expected) in table {

@@ -30,9 +30,7 @@ pub use diversions::{DIVERTING_FIELDS, DivertingField, diversions, kubelet_diver
 pub use extra::{is_resolv_conf, type_problem};
 pub use gates::{GatedProgram, gate_problems};
 pub use paths::is_windows_path;
-pub use settings::{
-    SettingWriter, UnwrittenSetting, destinations, local_paths, node_directories, unwritten,
-};
+pub use settings::{SettingWriter, UnwrittenSetting, destinations, local_paths, node_directories, unwritten};
 
 /// The parsed spec of a `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
@@ -19,7 +20,7 @@ func main() {
 			return
 		}
 		var object unstructured.Unstructured
-		if err := object.UnmarshalJSON(line); err != nil {
+		if err := json.Unmarshal(line, &object.Object); err != nil {
 			fail(err)
 		}
 		result, err := status.Compute(&object)

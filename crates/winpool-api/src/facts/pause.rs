@@ -276,14 +276,10 @@ mod tests {
     #[test]
     fn the_repository_is_one_that_has_the_tag() {
         let table = [
-            (PausePublisher::Microsoft, 15, 17763, "mcr.microsoft.com/k8s/core/pause:1.2.0"),
-            (PausePublisher::Microsoft, 20, 19041, "mcr.microsoft.com/oss/kubernetes/pause:1.4.0"),
-            (PausePublisher::Microsoft, 24, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.8"),
             (PausePublisher::Microsoft, 30, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
             (PausePublisher::Microsoft, 33, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.10"),
             (PausePublisher::Microsoft, 34, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
             (PausePublisher::Microsoft, 36, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2"),
-            (PausePublisher::Upstream, 20, 17763, "registry.k8s.io/pause:3.4.1"),
             (PausePublisher::Upstream, 36, 26100, "registry.k8s.io/pause:3.10.2"),
         ];
         for (registry, minor, build, image) in table {

@@ -214,7 +214,7 @@ fn the_patch_removes_the_fields_of_the_cluster_that_stop_a_windows_kubelet() {
     };
     let (oom, users, sysctls) = ("singleProcessOOMKill", "userNamespaces", "defaultPodSysctls");
     for (minors, mut expected) in [
-        (25..=31, vec!["systemCgroups"]),
+        (30..=31, vec!["systemCgroups"]),
         (32..=32, vec!["systemCgroups", oom]),
         (33..=36, vec!["systemCgroups", oom, users]),
         (37..=38, vec!["systemCgroups", oom, users, sysctls]),
