@@ -40,7 +40,7 @@ mod monitoring;
 mod ownership;
 mod permissions;
 mod platforms;
-mod policy_tables;
+mod policies;
 mod pool_metrics;
 mod pools;
 mod powershell;

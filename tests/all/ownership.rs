@@ -367,6 +367,21 @@ fn a_record_is_kept_while_what_it_lists_as_added_is_on_the_node() {
 }
 
 #[test]
+fn the_record_of_a_node_that_has_lost_its_label_is_removed_with_everything_or_kept_as_it_is() {
+    let (os, team) = (taint("os", "windows", "NoSchedule"), taint("team", "web", "NoSchedule"));
+    let mut model = converged(&json!({"taints": [os, team]}), &json!([]));
+    model.delete(POOL, "web");
+    model.put(POOL, "next", web(&json!({"taints": [os], "deletionPolicy": "Cleanup"})));
+    model.converge();
+    model.edit(NODE, "win-1", |node| node["metadata"]["labels"]["kubernetes.io/os"] = json!("linux"));
+    let before = record(&model, "win-1");
+    model.delete(POOL, "next");
+    model.converge();
+    assert_eq!(taints(win(&model)), ["team=web:NoSchedule"]);
+    assert_eq!(record(&model, "win-1"), before);
+}
+
+#[test]
 fn keys_that_a_pool_has_dropped_are_owned_again_when_the_records_can_be_verified_again() {
     let os = taint("os", "windows", "NoSchedule");
     let mut model = converged(&json!({"taints": [os, taint("team", "web", "NoSchedule")]}), &json!([]));

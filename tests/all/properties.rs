@@ -2,7 +2,6 @@
 
 mod adoption;
 mod bounds;
-mod guard_rails;
 mod health;
 mod membership;
 mod relevance;

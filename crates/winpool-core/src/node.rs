@@ -124,6 +124,11 @@ impl WindowsNode {
         self.os.as_ref().ok().copied().or_else(|| self.build().map(|build| OsVersion { build, revision: None }))
     }
 
+    /// Whether the node has the label of Windows.
+    pub fn is_windows(&self) -> bool {
+        self.labels.get(label::OS).is_some_and(|system| system == "windows")
+    }
+
     /// The minor of the kubelet, if it is known.
     pub fn kubelet_minor(&self) -> Option<Minor> {
         self.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)

@@ -28,6 +28,7 @@ mod installation;
 mod leadership;
 mod permissions;
 mod policies;
+mod policy_tables;
 mod pools;
 mod programs;
 mod registry;

@@ -1,5 +1,5 @@
 //! The guard rails of `config/policies` on the API server: enforced where it has the kinds, else refused by it, and the operator
-//! works without them. `cargo test --workspace --test all policy_tables` evaluates them by upstream's plugins.
+//! works without them. `policy_tables` has what they do to every request.
 
 use std::time::Duration;
 

@@ -96,7 +96,7 @@ impl<'a> NodePlanner<'a> {
     fn relevant_labels(&self, node: &'a WindowsNode) -> impl Iterator<Item = &'a str> {
         let desired = self.desired.iter().flat_map(|desired| desired.labels.keys());
         let recorded = node.owned.iter().flat_map(|signed| signed.record.labels.keys());
-        [label::POOL, label::WINDOWS_BUILD].into_iter().chain(desired.chain(recorded).map(String::as_str))
+        [label::OS, label::POOL, label::WINDOWS_BUILD].into_iter().chain(desired.chain(recorded).map(String::as_str))
     }
 }
 

@@ -1,5 +1,4 @@
-//! The policies of `config/agent` on the API server. `cargo test --workspace --test all policy_tables` evaluates them by upstream's
-//! plugins.
+//! The policies of `config/agent` and the operator. `policy_tables` has what they do to every request.
 
 use anyhow::ensure;
 use e2e::{cluster::SOON, control_plane::User, install::install_agent_policies, wait::eventually};

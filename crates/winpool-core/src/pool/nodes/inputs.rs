@@ -116,7 +116,8 @@ impl NodeInputs<'_> {
     }
 
     /// The change that removes everything that pools added, including label, configuration and record. It is not
-    /// written without the taints. What pools added and the pool does not own stays on the node, with its record.
+    /// written without the taints. What pools added and the pool does not own stays on the node, with its record. On a node
+    /// without the label of Windows, the policy winpool-operator allows no other record.
     pub fn release(&self) -> NodePlan {
         let (mut labels, mut taints) = (EditedLabels::default(), self.present_taints());
         self.remove_labels(&mut labels, |_| true);
@@ -132,7 +133,7 @@ impl NodeInputs<'_> {
             RecordState::None => Edit::Keep,
             RecordState::Verified { record, .. } if !(taints.record.is_empty() && labels.record.is_empty()) => {
                 let left = Record { pool: record.pool.clone(), taints: taints.record, labels: labels.record };
-                self.edit_of_record(left, false)
+                if self.node.is_windows() { self.edit_of_record(left, false) } else { Edit::Keep }
             }
             RecordState::Verified { .. } | RecordState::Unverified(_) => Edit::Remove,
         };

@@ -1,0 +1,112 @@
+//! winpool-operator: the limits of the operator's own token.
+
+use serde_json::{Value, json};
+
+use super::{ALLOWED, NODES, OPERATOR, OTHERS, Request, Server, node_of, with};
+
+const BY_OPERATOR: &str = "winpool-operator";
+
+/// Replacements of nodes by the operator, and their outcomes.
+async fn outcomes(server: &Server, table: Vec<(&str, &'static str, Value, Value)>) {
+    let mut rows = Vec::new();
+    for (change, expected, old, new) in table {
+        let stored = server.store(NODES, &old).await;
+        rows.push((change.to_owned(), Request::replace(OPERATOR, NODES, &stored, &new), expected));
+    }
+    server.outcomes(rows).await;
+}
+
+#[tokio::test]
+async fn the_operator_changes_windows_nodes_only() {
+    let server = Server::get().await;
+    // Of a pool that does not exist, so that no other policy concerns them.
+    let node = || node_of("absent");
+    let system = |value| with(node(), &["metadata", "labels", "kubernetes.io/os"], value);
+    let linux = || with(system(json!("linux")), &["metadata", "annotations", "winpool.dev/owned"], Value::Null);
+    let unlabelled = || with(node(), &["metadata", "labels"], Value::Null);
+    let tainted = |node: Value| with(node, &["spec", "taints"], json!([{"key": "a", "effect": "NoExecute"}]));
+    let table = vec![
+        ("a Windows node", ALLOWED, node(), tainted(node())),
+        ("a Linux node", BY_OPERATOR, linux(), tainted(linux())),
+        ("a node without labels", BY_OPERATOR, unlabelled(), tainted(unlabelled())),
+        ("a Linux node becomes a Windows node", BY_OPERATOR, linux(), node()),
+        ("a Windows node becomes a Linux node", BY_OPERATOR, node(), linux()),
+        ("the label is removed", BY_OPERATOR, node(), system(Value::Null)),
+        ("a Linux node gets a record", BY_OPERATOR, linux(), system(json!("linux"))),
+    ];
+    let mut rows = Vec::new();
+    for (change, _, old, new) in &table {
+        let stored = server.store(NODES, old).await;
+        rows.extend(OTHERS.map(|user| ((*change).to_owned(), Request::replace(user, NODES, &stored, new), ALLOWED)));
+    }
+    server.outcomes(rows).await;
+    outcomes(&server, table).await;
+}
+
+#[tokio::test]
+async fn the_operator_removes_what_the_record_lists_from_a_node_that_has_lost_its_label() {
+    const RECORD: &str = "winpool.dev/owned";
+    let server = Server::get().await;
+    let record =
+        r#"{"pool":"web","taints":{"os:NoSchedule":"added","gpu:NoSchedule":"found"},"labels":{"team":"added"}}"#;
+    let old = json!({
+        "metadata": {
+            "labels": {"winpool.dev/pool": "web", "runs.winpool.dev/ltsc2022": "true", "team": "web", "zone": "a"},
+            "annotations": {RECORD: record, "winpool.dev/cordoned": "{}", "example.com/note": "keep"},
+        },
+        "spec": {"unschedulable": true, "taints": [
+            {"key": "os", "value": "windows", "effect": "NoSchedule"},
+            {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+            {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+            {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        ]},
+    });
+    let others = || Value::from(old["spec"]["taints"].as_array().unwrap()[1..].to_vec());
+    let released = || {
+        let node = with(old.clone(), &["metadata", "labels"], json!({"zone": "a"}));
+        let node = with(node, &["metadata", "annotations"], json!({"example.com/note": "keep"}));
+        with(with(node, &["spec", "unschedulable"], Value::Null), &["spec", "taints"], others())
+    };
+    let recorded = |value: &str| with(released(), &["metadata", "annotations", RECORD], json!(value));
+    let taints = |taints| with(released(), &["spec", "taints"], taints);
+    let unrecorded = with(old.clone(), &["metadata", "annotations", RECORD], Value::Null);
+    let empty = || with(old.clone(), &["metadata", "annotations", RECORD], json!("{}"));
+    let forged = r#"{"labels":{"zone":"added"}}"#;
+    let table = vec![
+        ("everything of winpool is removed", ALLOWED, old.clone(), released()),
+        ("the record is kept", ALLOWED, old.clone(), recorded(record)),
+        ("the record is emptied", BY_OPERATOR, old.clone(), recorded("{}")),
+        ("the record gets other entries", BY_OPERATOR, old.clone(), recorded(forged)),
+        (
+            "an empty record gets entries",
+            BY_OPERATOR,
+            empty(),
+            with(empty(), &["metadata", "annotations", RECORD], json!(forged)),
+        ),
+        (
+            "another annotation of winpool is added",
+            BY_OPERATOR,
+            old.clone(),
+            with(released(), &["metadata", "annotations", "winpool.dev/config"], json!("web-1")),
+        ),
+        (
+            "a label of others is removed",
+            BY_OPERATOR,
+            old.clone(),
+            with(released(), &["metadata", "labels"], json!({})),
+        ),
+        ("a label is changed", BY_OPERATOR, old.clone(), with(released(), &["metadata", "labels", "zone"], json!("b"))),
+        ("a label is added", BY_OPERATOR, old.clone(), with(released(), &["metadata", "labels", "team2"], json!("b"))),
+        (
+            "an annotation of others is removed",
+            BY_OPERATOR,
+            old.clone(),
+            with(released(), &["metadata", "annotations"], json!({})),
+        ),
+        ("a taint that the record has as found is removed", BY_OPERATOR, old.clone(), taints(json!([]))),
+        ("a taint is added", BY_OPERATOR, old.clone(), taints(json!([{"key": "a", "effect": "NoExecute"}]))),
+        ("the node is cordoned", BY_OPERATOR, with(old.clone(), &["spec", "unschedulable"], json!(false)), old.clone()),
+        ("there is no record", BY_OPERATOR, unrecorded, released()),
+    ];
+    outcomes(&server, table).await;
+}
