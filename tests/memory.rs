@@ -59,7 +59,6 @@ fn largest(cycle: usize, fields: &Value) -> Value {
         |number| json!({"apiVersion": "v1", "kind": "K".repeat(10_000), "name": format!("{number}-{cycle}"), "uid": "u", "controller": number == 0}),
     );
     let mut object = json!({
-        "apiVersion": "v1", "kind": "X",
         "metadata": {
             "name": format!("name-{cycle}"), "namespace": "shop", "uid": format!("uid-{cycle}"),
             "labels": labels(15_000, cycle), "annotations": annotations, "ownerReferences": owners,
@@ -86,7 +85,12 @@ fn measured<V: View>(fields: fn(usize) -> Value) -> (usize, usize)
 where
     V::Object: DeserializeOwned,
 {
-    let read = |cycle| serde_json::from_value::<V::Object>(largest(cycle, &fields(cycle))).unwrap();
+    let read = |cycle| {
+        let mut object = largest(cycle, &fields(cycle));
+        object["apiVersion"] = json!(V::KIND.api_version());
+        object["kind"] = json!(V::KIND.name);
+        serde_json::from_value::<V::Object>(object).unwrap()
+    };
     let (store, metrics) = (Store::<V>::default(), Metrics::default());
     let (mut before, mut kept, mut remaining) = (0, 0, 0);
     let events = (0..CYCLES).flat_map(|cycle| [(cycle, true), (cycle, false), (cycle, false)]);

@@ -16,7 +16,7 @@ use winpool_core::{
 
 use super::{
     CommandError, connect, input,
-    output::{self, Destination, OutputFormat},
+    output::{self, OutputTarget, OutputFormat},
     render,
 };
 
@@ -79,7 +79,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     if adoption.pools.is_empty() && adoption.problems.is_empty() {
         input::note(&format!("nothing to write: {}", text::assigned(&adoption)));
     }
-    write(&adoption, &Destination::new(out, output.unwrap_or_default()))?;
+    write(&adoption, &OutputTarget::new(out, output.unwrap_or_default()))?;
     match adoption.problems.as_slice() {
         [] => Ok(()),
         problems => {
@@ -90,14 +90,14 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     }
 }
 
-fn write(adoption: &Adoption, destination: &Destination) -> Result<(), CommandError> {
+fn write(adoption: &Adoption, destination: &OutputTarget) -> Result<(), CommandError> {
     match destination {
-        Destination::Stdout(OutputFormat::Yaml) => output::print(&text(adoption)),
-        Destination::Stdout(OutputFormat::Json) => {
+        OutputTarget::Stdout(OutputFormat::Yaml) => output::print(&text(adoption)),
+        OutputTarget::Stdout(OutputFormat::Json) => {
             let objects: Vec<_> = objects(adoption).into_iter().map(|(_, object)| object).collect();
             output::print_objects(&objects, OutputFormat::Json)
         }
-        Destination::Directory(directory) => {
+        OutputTarget::Directory(directory) => {
             text::summary(adoption).iter().for_each(|line| input::note(line));
             render::write_files(directory, &documents(adoption))
         }

@@ -18,14 +18,14 @@ use super::CommandError;
 
 /// Where objects are written.
 #[derive(Clone, Debug)]
-pub enum Destination {
+pub enum OutputTarget {
     /// To standard output.
     Stdout(OutputFormat),
     /// As files into a directory.
     Directory(PathBuf),
 }
 
-impl Destination {
+impl OutputTarget {
     /// The directory, if there is one, else standard output.
     pub fn new(directory: Option<PathBuf>, format: OutputFormat) -> Self {
         directory.map_or(Self::Stdout(format), Self::Directory)

@@ -31,7 +31,7 @@ use winpool_core::{
 
 use super::{
     CommandError, input,
-    output::{Destination, OutputFormat},
+    output::{OutputTarget, OutputFormat},
 };
 
 pub use cluster_api::machine_objects;
@@ -183,7 +183,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         Output::Machines(render) => for_machines(&args, &expected_nodes, render),
         output => for_nodes(&args, &expected_nodes, &output),
     };
-    documents?.write(Destination::new(args.out, args.output.unwrap_or_default()))
+    documents?.write(OutputTarget::new(args.out, args.output.unwrap_or_default()))
 }
 
 fn for_nodes(args: &Args, expected_nodes: &[ExpectedNode], output: &Output) -> Result<Documents, CommandError> {

@@ -402,7 +402,7 @@ fn the_exit_status_is_2_for_usage_errors_and_3_without_a_cluster() {
         (&["render", "-f", "nowhere"], 2, "nowhere: No such file"),
         (&["render", "-f", "empty"], 2, "empty: has no .yaml, .yml or .json file"),
         (&["render", "-f", "pools.yaml", "--kubernetes", "1.2.3.x"], 2, "1.2 is not supported"),
-        (&["render", "-f", "pools.yaml", "--containerd", "9.9"], 2, "unknown version 9.9"),
+        (&["render", "-f", "pools.yaml", "--containerd", "9.9"], 2, "9.9 is not supported"),
         (&["render", "-f", "-", "--nodes", "-"], 2, "standard input can be read only once"),
         (&["render", "-f", "pools.yaml", "--cluster-dns", "10.96.0.10"], 2, "--standalone"),
         (&["render", "-f", "pools.yaml", "--standalone", "--target", "kubeadm"], 2, "cannot be used with"),

@@ -383,7 +383,7 @@ fn a_renewed_lease_is_a_heartbeat() {
 fn the_disruption_depends_on_the_files_that_differ() {
     let disruption = |spec: Value, rollout: Value| {
         let mut cluster = Cluster::new(1, never_drain());
-        cluster.model.allowances.hosts = vec!["*".parse().unwrap()];
+        cluster.model.allowances.hosts = vec!["*".parse().unwrap(), "http://*".parse().unwrap()];
         cluster.converge();
         cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"] = rollout);
         cluster.set_profile(spec);
@@ -400,6 +400,7 @@ fn the_disruption_depends_on_the_files_that_differ() {
     assert_eq!(disruption(max_pods(120), json!({"drain": "Always"})), "Drain");
     // The first mirror changes containerd.toml, the next one only hosts.toml.
     let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
+    cluster.model.allowances.hosts = vec!["*".parse().unwrap()];
     cluster.set_profile(mirror("https://a.example"));
     cluster.converge();
     cluster.set_profile(mirror("https://b.example"));

@@ -525,6 +525,21 @@ fn a_bundle_that_is_none_is_a_usage_error() {
 }
 
 #[test]
+fn a_link_to_a_file_or_a_device_is_no_part_of_a_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("elsewhere"), "\"2026-11-26T03:00:00Z\"").unwrap();
+    for target in ["/dev/zero", "elsewhere"] {
+        let link = folder.path().join("at.json");
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_winpool"));
+        let output = command.args(["doctor", "--from"]).arg(folder.path()).env("KUBECONFIG", "none").output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && stderr.contains("it is no regular file"), "{target}: {stderr}");
+        fs::remove_file(link).unwrap();
+    }
+}
+
+#[test]
 fn every_symptom_has_texts_and_a_source() {
     for symptom in SYMPTOMS {
         for text in [symptom.title, symptom.cause, symptom.remedy] {

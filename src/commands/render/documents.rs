@@ -8,7 +8,7 @@ use winpool_core::{manifests::LocatedProblem, render::hosts};
 use super::{Rendered, directory};
 use crate::commands::{
     CommandError, input,
-    output::{self, Destination},
+    output::{self, OutputTarget},
 };
 
 /// Objects or other texts, and notes for the user.
@@ -48,12 +48,12 @@ impl Documents {
     }
 
     /// Prints the notes, and prints or writes the documents.
-    pub(super) fn write(self, destination: Destination) -> Result<(), CommandError> {
+    pub(super) fn write(self, destination: OutputTarget) -> Result<(), CommandError> {
         self.notes.iter().for_each(|text| input::note(text));
         match (destination, &self.printed) {
-            (Destination::Directory(directory), _) => directory::write_files(&directory, &self.files()),
-            (Destination::Stdout(_), Some(text)) => output::print(text),
-            (Destination::Stdout(format), None) => {
+            (OutputTarget::Directory(directory), _) => directory::write_files(&directory, &self.files()),
+            (OutputTarget::Stdout(_), Some(text)) => output::print(text),
+            (OutputTarget::Stdout(format), None) => {
                 output::print_objects(self.objects.iter().map(|(_, object)| object), format)
             }
         }
