@@ -66,8 +66,8 @@ agent-image: windows ## the agent's image for HostProcess containers, as OCI arc
 	  --agent $(TARGET)/$(WINDOWS)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/winpool-agent.exe --out dist
 
 release: release-packages ## all files of a release in dist/, for an image in REPOSITORY
-	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} CARGO=$(CARGO) TARGET=$(abspath $(TARGET)) \
-	  release/build.sh $(REPOSITORY)
+	PATH="$$(e2e/mingw.sh):$$PATH" SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} CARGO=$(CARGO) \
+	  TARGET=$(abspath $(TARGET)) release/build.sh $(REPOSITORY)
 
 windows: windows-packages ## winpool-agent.exe for Windows nodes, and the command line winpool.exe; PROFILE=dev builds them for tests
 	PATH="$$(e2e/mingw.sh):$$PATH" $(CARGO) build --target $(WINDOWS) --profile $(PROFILE) -p winpool -p winpool-agent --bins

@@ -140,7 +140,8 @@ fetch_published() {
   # The file has one digest, or a line with the name for each file.
   digest=$(awk -v name="${address##*/}" 'NF == 1 || $2 == name || $2 == "*" name {print $1; exit}' <<<"$digest")
   sha256sum --check --status <<<"$digest  $file" || fail "$address does not have the digest in $sums"
-  if [[ $member ]]; then tar -xzf "$file" -C "$work" --transform "s|.*|$1|" "$member"; else mv "$file" "$work/$1"; fi
+  # Without an archive, the file is the program.
+  if [[ $member ]]; then tar -xzf "$file" -C "$work" --transform "s|.*|$1|" "$member"; fi
   chmod +x "$work/$1"
 }
 

@@ -12,7 +12,6 @@ repository=${1:?the name of the image without a tag, such as registry.example/wi
 cargo=${CARGO:-cargo}
 target=${TARGET:-$PWD/target}
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:?}
-PATH=$(e2e/mingw.sh):$PATH
 
 home=${CARGO_HOME:-$HOME/.cargo}
 rust_paths="--remap-path-prefix=$home=/cargo --remap-path-prefix=$PWD=/winpool"

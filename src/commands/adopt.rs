@@ -16,7 +16,7 @@ use winpool_core::{
 
 use super::{
     CommandError, connect, input,
-    output::{self, OutputTarget, OutputFormat},
+    output::{self, OutputFormat, OutputTarget},
     render,
 };
 

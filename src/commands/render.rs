@@ -31,7 +31,7 @@ use winpool_core::{
 
 use super::{
     CommandError, input,
-    output::{OutputTarget, OutputFormat},
+    output::{OutputFormat, OutputTarget},
 };
 
 pub use cluster_api::machine_objects;

@@ -184,8 +184,14 @@ fn everything(release_line: &ReleaseLine) -> ContainerdSettings {
 }
 
 /// Configurations like those that bootstrap tools write.
-fn bootstraps(keys: &Keys, version: u32) -> Vec<(&'static str, Table)> {
+fn bootstraps(keys: &Keys, version: u32, reads: ContainerdVersion) -> Vec<(&'static str, Table)> {
     let old = version == 2;
+    // From 2.4 on, containerd ignores the older setting for CNI plugins.
+    let plugins = |folder: &str| match reads < ContainerdVersion::new(2, 4, 0) {
+        true => format!("bin_dir = '{folder}'"),
+        false => format!("bin_dirs = ['{folder}']"),
+    };
+    let [of_image_builder, of_aks] = [plugins(r"C:\opt\cni\bin"), plugins(r"C:\k\cni")];
     let [images, runtime] = match old {
         true => ["io.containerd.grpc.v1.cri"; 2],
         false => ["io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"],
@@ -200,13 +206,13 @@ fn bootstraps(keys: &Keys, version: u32) -> Vec<(&'static str, Table)> {
     let image_builder = format!(
         "{head}[grpc]\naddress = '\\\\.\\pipe\\containerd-containerd'\n[plugins.'{images}']\n{sandbox}\n\
          [plugins.'{images}'.registry.headers]\nX-Meta-Source-Client = ['azure/capz']\n\
-         [plugins.'{runtime}'.cni]\nbin_dir = 'C:\\opt\\cni\\bin'\nconf_dir = 'C:\\etc\\cni\\net.d'\n"
+         [plugins.'{runtime}'.cni]\n{of_image_builder}\nconf_dir = 'C:\\etc\\cni\\net.d'\n"
     );
     // AKS: handlers with options, registries, message size limits, garbage collection.
     let aks = format!(
         "{head}[grpc]\nmax_recv_message_size = 20000000\n[metrics]\naddress = '0.0.0.0:10257'\n\
          [plugins.'{images}']\n{sandbox}\n[plugins.'{images}'.registry]\nconfig_path = 'C:\\certs'\n\
-         [plugins.'{runtime}'.cni]\nbin_dir = 'C:\\k\\cni'\nconf_dir = 'C:\\k\\cni\\config'\n\
+         [plugins.'{runtime}'.cni]\n{of_aks}\nconf_dir = 'C:\\k\\cni\\config'\n\
          [plugins.'{runtime}'.containerd]\ndefault_runtime_name = 'default_runtime'\n\
          [plugins.'{runtime}'.containerd.runtimes.default_runtime]\nruntime_type = 'io.containerd.runhcs.v1'\n\
          [plugins.'{runtime}'.containerd.runtimes.runhcs-wcow-process]\nruntime_type = 'io.containerd.runhcs.v1'\n\
@@ -325,7 +331,7 @@ fn containerd_understands_the_whole_file_for_its_own_version() {
 fn a_layer_changes_what_it_names_and_keeps_everything_else_of_the_bootstrap() {
     for program in programs() {
         let version = if program.release_line.drop_in == DropIn::DeepMerge { 3 } else { 2 };
-        for (name, bootstrap) in bootstraps(program.release_line.keys, version) {
+        for (name, bootstrap) in bootstraps(program.release_line.keys, version, program.version) {
             for settings in [ContainerdSettings::default(), with_mirror(), everything(program.release_line)] {
                 check_layer(&program, &bootstrap, &settings).unwrap_or_else(|wrong| {
                     let layer = program.rendered(&settings, Scope::Layer).unwrap();
@@ -341,9 +347,12 @@ fn a_layer_changes_what_it_names_and_keeps_everything_else_of_the_bootstrap() {
 fn a_drop_in_of_containerd_1_loses_the_network_of_the_bootstrap() {
     for program in programs() {
         // Imported by containerd 1.x; beside a main file of version 2 with containerd 2.0 to 2.2.
-        let wrong = if program.release_line.refuses_newer_drop_ins { continue } else { 2 };
+        if program.release_line.config_version > 3 {
+            continue;
+        }
+        let wrong = 2;
         let keys = facts::release_line(ContainerdVersion::new(1, 7, 0)).unwrap().keys;
-        let (_, bootstrap) = bootstraps(keys, wrong).into_iter().next().unwrap();
+        let (_, bootstrap) = bootstraps(keys, wrong, program.version).into_iter().next().unwrap();
         let alone = program.dump(&Files { main: bootstrap.to_string(), drop_in: None }).unwrap();
         let network = program.release_line.keys.cni_conf_dir;
         assert_eq!(at(&alone, network).unwrap().as_str(), Some(r"C:\etc\cni\net.d"), "{}", program.version);

@@ -30,7 +30,6 @@ pub mod pages;
 const NOT_RUN: &[(&str, &str)] = &[
     ("az ", "needs a subscription to Azure"),
     ("cargo ", "builds"),
-    ("e2e/upstream.sh ", "builds"),
     ("e2e/wine-run.sh ", "needs a build for Windows"),
     ("export CARGO_TARGET_", "is for a build for Windows"),
     ("make ", "builds: the workflows run these targets"),

@@ -197,8 +197,8 @@ fn cni(file: &mut Table, line: &ReleaseLine, settings: &ContainerdSettings, scop
         match line.keys.cni_bin {
             CniBin::Directory(key) => set(file, key, bin_dir),
             CniBin::Directories(key) => {
-                // containerd accepts only one of the two settings, and the main file may have the older one.
-                if scope == Scope::Layer {
+                // containerd accepts only one of the two settings, and the main file may have the older one, which 2.4 does not read.
+                if scope == Scope::Layer && line.first < layers::WITHOUT_CNI_BIN_DIR {
                     set(file, layers::CNI_BIN_DIR, "");
                 }
                 set(file, key, vec![bin_dir]);

@@ -68,7 +68,9 @@ pub fn newer_fields() -> Result<Vec<String>> {
 /// The folder of a package that the workspace depends on.
 fn package(name: &str) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo).args(["metadata", "--offline", "--format-version", "1"]).output()?;
+    let output = Command::new(cargo)
+        .args(["metadata", "--offline", "--filter-platform", "x86_64-unknown-linux-gnu", "--format-version", "1"])
+        .output()?;
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
     let packages = metadata["packages"].as_array().context("packages")?;
     let manifest =

@@ -65,7 +65,7 @@ impl Source {
 
     /// The constants with a string, by their names.
     pub fn constants(&self) -> Result<BTreeMap<String, String>> {
-        let found = self.pairs(r#"^\s*(?:const )?(\w+)(?: [\w.]+)?\s*= (?:[\w.]+\()?"(.*)"\)?$"#)?;
+        let found = self.pairs(r#"^\s*(?:const )?(\w+)(?: [\w.]+)?\s*= (?:[\w.]+\()?"([^"]*)"\)?(?:\s*//.*)?$"#)?;
         Ok(found.into_iter().map(|(name, (value, _))| (name, value)).collect())
     }
 }
