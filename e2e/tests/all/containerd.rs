@@ -282,7 +282,11 @@ fn check_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettin
     let cni =
         |key: &str| both.iter().find(|(path, _)| path.ends_with(&["cni".into(), key.into()])).map(|(_, value)| value);
     let lists = layer.keys().any(|path| path.ends_with(&["cni".into(), "bin_dirs".into()]));
-    ensure!(!lists || cni("bin_dir") == Some(&Value::from("")), "bin_dir {:?} beside bin_dirs", cni("bin_dir"));
+    ensure!(
+        !lists || cni("bin_dir").is_none_or(|older| older == &Value::from("")),
+        "bin_dir {:?} beside bin_dirs",
+        cni("bin_dir")
+    );
     for path in alone.keys().chain(both.keys()).filter(|path| !layer.contains_key(*path)) {
         if path[0] == "imports" || of_handler(path) {
             continue;
