@@ -35,7 +35,6 @@ programs() {
 
 build_windows() {
   make --no-print-directory windows-packages
-  local -x PATH
   PATH=$(e2e/mingw.sh):$PATH
   # Without traces, which no test of these programs needs.
   "$cargo" build --quiet --package winpool --package winpool-agent --package e2e-windows --no-default-features --bins \
