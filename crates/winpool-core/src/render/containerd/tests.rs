@@ -174,14 +174,15 @@ fn a_layer_contains_only_settings_of_the_profile_and_of_windows() {
     let cni_2_0 = paths(runtime, &["cni bin_dir", "cni conf_dir"]);
     // The layer sets the older one to an empty string, because the CRI plugin does not start with both.
     let cni_2_1 = paths(runtime, &["cni bin_dir", "cni bin_dirs", "cni conf_dir"]);
+    let cni_2_4 = paths(runtime, &["cni bin_dirs", "cni conf_dir"]);
     let table = [
         ("1.7.34", 2, [&sandbox, &timeout], [&cni, &certificates]),
         ("2.0.11", 3, [&of_images, &vec![]], [&cni_2_0, &certificates_2]),
         ("2.1.9", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
         ("2.2.7", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
         ("2.3.4", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
-        ("2.4.0", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
-        ("2.9.0", 3, [&of_images, &vec![]], [&cni_2_1, &certificates_2]),
+        ("2.4.0", 3, [&of_images, &vec![]], [&cni_2_4, &certificates_2]),
+        ("2.9.0", 3, [&of_images, &vec![]], [&cni_2_4, &certificates_2]),
     ];
     assert_eq!(table.len(), versions().count(), "the table has every release line");
     for (version, config_version, always, if_set) in table {
