@@ -74,5 +74,13 @@ download() {
   (cd "$folder" && apt-get "${apt[@]}" download -qq "$@" 9>&- >&2) || fail "cannot download $*"
 }
 
+# Unpacks packages of the release of use_release into FOLDER/root, without installing them. usage: unpack FOLDER PACKAGE…
+unpack() {
+  local folder=$1 deb
+  shift
+  download "$folder/debs" "$@"
+  for deb in "$folder"/debs/*.deb; do dpkg-deb -x "$deb" "$folder/root"; done
+}
+
 . /etc/os-release 2>/dev/null || true
 is_debian() { [[ ${ID:-} == debian && ${VERSION_CODENAME:-} && $(uname -m) == x86_64 ]]; }

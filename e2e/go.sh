@@ -31,8 +31,7 @@ from_debian() {
   wanted=$(apt-get "${apt[@]}" install -s --no-install-recommends golang-go 2>&1) \
     || fail "Debian unstable cannot install golang-go: $(grep -m 1 -E '^E:|Depends:' <<<"$wanted")"
   mapfile -t names < <(sed -nE 's/^Inst (golang-[0-9.]+-(go|src)) .*/\1/p' <<<"$wanted")
-  download "$work/debs" "${names[@]}"
-  for deb in "$work"/debs/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
+  unpack "$work" "${names[@]}"
   # Go's two folders, below lib and share, link to each other.
   mv "$work/root/usr" "$work/usr"
   ln -s "usr/$(cd "$work/usr" && echo lib/go-*)/bin" "$work/bin"

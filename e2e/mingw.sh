@@ -18,9 +18,8 @@ if [[ ! -x $out/bin/$prefix-gcc ]]; then
   work=$(mktemp -d "$out.fetching.XXXXXX")
   trap 'rm -rf -- "$work"' EXIT
   use_release "$VERSION_CODENAME" "$work/apt"
-  download "$work/debs" gcc-mingw-w64-x86-64-win32 gcc-mingw-w64-x86-64-win32-runtime gcc-mingw-w64-base \
+  unpack "$work" gcc-mingw-w64-x86-64-win32 gcc-mingw-w64-x86-64-win32-runtime gcc-mingw-w64-base \
     binutils-mingw-w64-x86-64 mingw-w64-x86-64-dev mingw-w64-common
-  for deb in "$work"/debs/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
   # Debian's package makes these links when it is installed.
   for program in "$work/root/usr/bin/$prefix"-*-win32; do ln -s "${program##*/}" "${program%-win32}"; done
   mv "$work/root/usr" "$work/new"

@@ -65,7 +65,7 @@ go() { "$here/go.sh" "$@" 9>&-; }
 # usage: row TABLE KEY, which sets `row` to the fields
 row() { read -ra row < <(grep -E -- "^${2//./\\.} " <<<"$1") || fail "no program of the name $2; program.sh --list has the names"; }
 
-# Whether published files can be reached; asked once. usage: reaches BASE
+# Whether published files can be reached, which is tried once. usage: reaches BASE
 declare -A reached
 reaches() {
   if [[ ! ${reached[$1]:-} ]]; then
@@ -145,7 +145,7 @@ fetch_published() {
   chmod +x "$work/$1"
 }
 
-# Makes the module of another version of Kubernetes than the pinned one: its staging modules are named in its go.mod, and Go's checksum
+# Makes FOLDER, the module of another version of Kubernetes than the pinned one: its staging modules are named in its go.mod, and Go's checksum
 # database has their checksums. usage: module_of VERSION FOLDER
 module_of() {
   local source
@@ -168,8 +168,11 @@ module_of() {
 build() {
   local folder=$here/programs/$1 flags="-s -w" log=$work/log name=$3
   if [[ $1 == kubernetes && $2 != "$(pinned kubernetes k8s.io/kubernetes)" ]]; then
-    folder=$work/module
-    [[ -d $folder ]] || module_of "$2" "$folder"
+    folder=$cache/$1-$2/module
+    if [[ ! -d $folder ]]; then
+      module_of "$2" "$work/module"
+      mv "$work/module" "$folder"
+    fi
   fi
   if [[ $1$4 == kubernetes. ]]; then name=control-plane; fi
   say "building $name $2 by Go (the first program of this version takes about $6 minutes on two cores, a second one less)…"
@@ -186,13 +189,13 @@ build() {
 
 # usage: provide NAME, which prints its path
 provide() {
-  local name=$1 folder package module minutes variable version out row
+  local name=$1 folder package module minutes variable version out row link
   row "$programs" "$name"
   folder=${row[1]} package=${row[2]}
   row "$modules" "$folder"
   module=${row[1]} minutes=${row[2]} variable=${row[3]:-}
   version=$(pinned "$folder" "$module")
-  if [[ $folder == kubernetes && ${KUBERNETES:-} ]]; then version=$(wanted_release); fi
+  if [[ $folder == kubernetes && ${KUBERNETES:-} ]]; then version=$KUBERNETES; fi
   out=$cache/$folder-$version
   if [[ ! -x $out/$name ]]; then
     need_space "$out" 4
@@ -211,8 +214,7 @@ provide() {
         build "$folder" "$version" "$name" "$package" "$variable" "$minutes"
         if [[ $folder$package == kubernetes. ]]; then
           mv "$work/control-plane" "$out/control-plane"
-          for name in $(sed -n "s/ kubernetes \.$//p" <<<"$programs"); do ln -sf control-plane "$out/$name"; done
-          name=$1
+          for link in $(sed -n "s/ kubernetes \.$//p" <<<"$programs"); do ln -sf control-plane "$out/$link"; done
         else
           mv "$work/$name" "$out/$name"
         fi
@@ -229,4 +231,5 @@ case ${1:-} in
   -*) usage >&2; fail "unknown option $1" ;;
   "") usage >&2; fail "which program?" ;;
 esac
+if [[ ${KUBERNETES:-} ]]; then KUBERNETES=$(wanted_release); fi
 for name; do provide "$name"; done

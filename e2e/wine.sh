@@ -30,13 +30,11 @@ if is_complete; then echo "$out"; exit 0; fi
 work=$(mktemp -d "$out.unpacking.XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
 
-mkdir -p "$work/root"
 fetch() {
-  local release=$1 deb
+  local release=$1
   shift
-  use_release "$release" "$work/$release"
-  download "$work/$release/debs" "$@"
-  for deb in "$work/$release/debs"/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
+  use_release "$release" "$work/$release/apt"
+  unpack "$work/$release" "$@"
 }
 
 say "fetching Wine of Debian trixie (115 MB)…"
@@ -44,15 +42,11 @@ fetch trixie "${packages[@]}"
 patchelf=$(command -v patchelf || true)
 if [[ ! $patchelf ]]; then
   # Of this release, so that it runs with the libraries of the system.
-  mv "$work/root" "$work/wine"
-  mkdir "$work/root"
   fetch "$VERSION_CODENAME" patchelf
-  mv "$work/root" "$work/patchelf"
-  mv "$work/wine" "$work/root"
-  patchelf=$work/patchelf/usr/bin/patchelf
+  patchelf=$work/$VERSION_CODENAME/root/usr/bin/patchelf
 fi
 
-usr=$work/root/usr
+usr=$work/trixie/root/usr
 arch=x86_64-linux-gnu
 new=$work/new
 mkdir -p "$new"/{bin,glibc,share,"lib/$arch"}

@@ -100,13 +100,18 @@ impl Fixture {
     }
 
     /// Applies a profile, and checks the result. Afterwards the configuration has this number of pods.
-    async fn expect(&self, profile: Value, (behavior, phase, reasons, message): Case, pods: &str) {
+    async fn expect(&self, profile: Value, case: Case, pods: &str) {
         let former = self.status().await.observed_digest;
-        let timeout = if phase == NodeConfigPhase::Applied { LONG_ROLLOUT } else { SHORT_ROLLOUT };
+        let timeout = if case.1 == NodeConfigPhase::Applied { LONG_ROLLOUT } else { SHORT_ROLLOUT };
         let patch = json!({ "spec": { "delivery": { "rollout": { "timeout": timeout } } } });
         self.cluster.edit_pool(POOL, patch).await.unwrap();
         self.apply_profile(profile).await;
-        let status = self.until_ended(&former).await;
+        self.expect_end(&former, case, pods).await;
+    }
+
+    /// Waits until the change of a digest that is not `former` has ended, and checks the result.
+    async fn expect_end(&self, former: &str, (behavior, phase, reasons, message): Case, pods: &str) {
+        let status = self.until_ended(former).await;
         let reason = status.reason.as_str();
         assert_eq!((status.phase, reasons.contains(&reason)), (phase, true), "{behavior}: {status:?}");
         assert!(status.message.contains(message), "{behavior}: {}", status.message);

@@ -1,13 +1,18 @@
 //! Configurations with which the kubelet or containerd does not work.
 
 use e2e::{
-    wait::size,
+    cluster::edit,
+    wait::{size, until},
     windows_node::{CONTAINERD_CONFIG, Installation, KUBELET_CONFIG},
 };
 use serde_json::json;
-use winpool_api::NodeConfigPhase::{Applied, RolledBack};
+use winpool_agent::journal::ChangeStage;
+use winpool_api::{
+    NodeConfigPhase::{Applied, RolledBack},
+    WindowsNodeConfig,
+};
 
-use super::{Case, Fixture};
+use super::{CHANGE, Case, Fixture, NODE};
 
 const KUBELET: &[Case] = &[
     ("crash=900", RolledBack, ENDED, "kubelet"),
@@ -58,8 +63,18 @@ async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
 #[tokio::test]
 async fn a_node_that_is_not_ready_is_not_confirmed() {
     let fixture = Fixture::start(Installation::Service).await;
+    let former = fixture.status().await.observed_digest;
     fixture.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
+    fixture.apply_profile(json!({ "kubelet": { "maxPods": 51 } })).await;
+    // The time limit is that of the confirmation alone: a slow machine cannot exceed that of the verification.
+    let is_verified = || async {
+        let change = fixture.node.journal()?.change;
+        Ok(change.is_some_and(|change| matches!(change.stage, ChangeStage::Confirm(_))))
+    };
+    until("the change is verified", CHANGE, is_verified, |verified| *verified).await.unwrap();
+    let patch = json!({ "spec": { "confirmTimeout": "1s" } });
+    edit(&fixture.cluster.api::<WindowsNodeConfig>(), NODE, patch).await.unwrap();
     let case = ("not-ready", RolledBack, &["NotConfirmed"][..], "the operator did not confirm");
-    fixture.expect(json!({ "kubelet": { "maxPods": 51 } }), case, "40").await;
+    fixture.expect_end(&former, case, "40").await;
     fixture.stop().await;
 }

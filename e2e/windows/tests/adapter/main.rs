@@ -30,6 +30,9 @@ use winpool_agent::{
     windows::Windows,
 };
 
+/// <https://learn.microsoft.com/windows/win32/debug/system-error-codes>
+const SERVICE_MARKED_FOR_DELETE: i32 = 1072;
+
 /// The program of the tests.
 fn helper() -> String {
     on_windows(env!("CARGO_BIN_EXE_helper"))
@@ -135,7 +138,11 @@ fn create_service(name: &str, kind: ServiceType, program: &str, arguments: &[&st
         account_name: None,
         account_password: None,
     };
-    manager().create_service(&info, ServiceAccess::QUERY_STATUS).unwrap();
+    // A deleted service exists until its process has ended.
+    eventually("the former service is deleted", || match manager().create_service(&info, ServiceAccess::QUERY_STATUS) {
+        Err(Error::Winapi(error)) if error.raw_os_error() == Some(SERVICE_MARKED_FOR_DELETE) => false,
+        result => result.map(|_| true).unwrap(),
+    });
 }
 
 fn delete_service(name: &str) {

@@ -11,11 +11,15 @@ use winpool_agent::{
 
 use super::{eventually, exists, helper, manager, strings};
 
-/// Installs or removes the service from another program, of which the service runs a copy.
+/// Installs or removes the service from another program, of which the service runs a copy. The agent repeats it too: a deleted
+/// service exists until its process has ended.
 fn set_restore_service(installed: bool) {
     let arguments = strings(&["set-restore-service", if installed { "true" } else { "false" }]);
-    let output = Windows.run(&helper(), &arguments, Duration::from_secs(60)).unwrap();
-    assert_eq!(output.code, Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    eventually("the restore service is set", || {
+        let output = Windows.run(&helper(), &arguments, Duration::from_secs(60)).unwrap();
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        output.code == Some(0)
+    });
 }
 
 fn config() -> ServiceConfig {
