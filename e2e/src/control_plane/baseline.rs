@@ -106,6 +106,8 @@ impl Baseline {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Permission,
+    /// The addresses and ports of Services that are taken, which servers before 1.33 keep without an API.
+    Allocation,
     BuiltIn(&'static str),
     /// Group and resource.
     OfGroup(&'static str, String),
@@ -121,6 +123,9 @@ fn kind_of(key: &str) -> Option<Kind> {
     if PERMISSIONS.iter().any(|name| below(name).is_some()) {
         return Some(Kind::Permission);
     }
+    if below("ranges").is_some() {
+        return Some(Kind::Allocation);
+    }
     let of_custom = |group| Some(Kind::OfGroup(group, below(group)?.split('/').next()?.to_owned()));
     CUSTOM.into_iter().find_map(of_custom)
 }
@@ -128,7 +133,7 @@ fn kind_of(key: &str) -> Option<Kind> {
 /// Waits until what the API server answers from its cache is as new as this revision.
 async fn until_fresh(api: &Requests, kind: &Kind, revision: Revision) -> Result<()> {
     let path = match kind {
-        Kind::Permission => return Ok(()),
+        Kind::Permission | Kind::Allocation => return Ok(()),
         Kind::BuiltIn(path) => (*path).to_owned(),
         Kind::OfGroup(group, resource) => {
             let (_, body) = api.get(&format!("/apis/{group}")).await?;

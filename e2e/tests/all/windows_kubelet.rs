@@ -294,7 +294,7 @@ fn the_windows_kubelet_rejects_invalid_configurations() {
         .find(|gate| gate_state(gate.name, false, minor) == GateState::Locked(true) && gate.known_in(minor));
     let (set, locked) = (format!("{gate}: true"), locked.unwrap().name);
     let in_yaml = [
-        ("enforceNodeAllocatable: []", "enforceNodeAllocatable: [pods]", "must be set to true"),
+        ("enforceNodeAllocatable: []", "enforceNodeAllocatable: [pods]", "nforceNodeAllocatable"),
         (&set, &format!("{unknown}: true"), "unrecognized feature gate"),
         (&set, &format!("{locked}: false"), "feature is locked to true"),
         (&set, &format!("{gate}: 1"), "featureGates"),

@@ -84,7 +84,9 @@ async fn plan_for_an_upgrade_lists_what_breaks_and_what_changes() {
     assert!(breaks.is_sorted_by(|a, b| a >= b), "breaking findings come first: {found:?}");
     let count = breaks.iter().filter(|breaks| **breaks).count();
     let issues = if count == 1 { "1 breaking issue".to_owned() } else { format!("{count} breaking issues") };
-    assert_eq!((output.status, output.stderr), (1, format!("winpool: the upgrade has {issues}\n")));
+    // On the oldest servers, the old kubelet is one that winpool does not configure, which is a problem of its pool too.
+    let ends = output.stderr.ends_with(&format!("the upgrade has {issues}\n"));
+    assert_eq!((output.status, ends), (1, true), "{}", output.stderr);
 
     let output = upgrade(target, &[]);
     assert_eq!(output.status, 1);
