@@ -36,7 +36,7 @@ const LAYERS: &[&[&str]] = &[
         "core::problem",
         "core::text",
     ],
-    &["core::decode", "core::json_path", "core::kubernetes", "core::tables"],
+    &["core::decode", "core::json_path", "core::kubernetes", "core::tables", "core::toml_layer"],
     &["core::allowances"],
     &["core::profile", "core::record", "core::release_labels", "core::revert"],
     &["core::node"],

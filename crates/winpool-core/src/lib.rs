@@ -30,6 +30,7 @@ pub mod revert;
 pub mod status;
 pub mod tables;
 pub mod text;
+pub mod toml_layer;
 pub mod upgrade;
 pub mod workload;
 

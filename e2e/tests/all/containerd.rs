@@ -140,7 +140,7 @@ fn check_whole(program: &Program, file: &str, expected: &Table) -> Result<()> {
     let paths = [
         vec!["root"],
         vec!["state"],
-        [keys.grpc, &["address"]].concat(),
+        keys.grpc_address.to_vec(),
         keys.sandbox_image.to_vec(),
         keys.snapshotter.to_vec(),
         keys.default_runtime_name.to_vec(),

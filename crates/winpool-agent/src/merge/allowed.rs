@@ -194,6 +194,7 @@ mod tests {
     use winpool_core::{
         profile,
         render::{self, Variant},
+        toml_layer,
     };
 
     use super::*;
@@ -232,7 +233,7 @@ mod tests {
                 let at = depth.index(keys.len());
                 let path: Vec<_> = keys[..at].iter().cloned().chain([key.to_owned()]).collect();
                 let mut file = listed.clone();
-                toml_file::merge_tables(&mut file, &nested(&path, value));
+                prop_assume!(toml_layer::merge(&mut file, &nested(&path, value)).is_ok());
                 file
             };
             for changed in [replaced, beside] {

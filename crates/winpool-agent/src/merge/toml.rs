@@ -1,5 +1,4 @@
-//! Merging settings into a TOML file with `toml_edit`: tables merge, other values are replaced. Comments, order, and
-//! the notation of all other settings are kept.
+//! Writing settings to a TOML file with `toml_edit`: comments, order, and the notation of all other settings are kept.
 
 use toml::Table;
 use toml_edit::{DocumentMut, Item, TableLike, Value};
@@ -44,16 +43,6 @@ pub fn set_list(text: &str, name: &str, list: &[String]) -> Result<String, Strin
 /// It is not valid TOML.
 pub fn parse(text: &str) -> Result<Table, String> {
     text.parse::<Table>().map_err(|error| error.to_string().trim_end().to_owned())
-}
-
-/// Merges tables recursively. Other values are replaced.
-pub fn merge_tables(table: &mut Table, layer: &Table) {
-    for (name, value) in layer {
-        match (table.get_mut(name), value) {
-            (Some(toml::Value::Table(inner)), toml::Value::Table(layer)) => merge_tables(inner, layer),
-            (_, value) => drop(table.insert(name.clone(), value.clone())),
-        }
-    }
 }
 
 /// Edits a document. The result has only `\n`, as the parser keeps nothing else.
@@ -122,12 +111,13 @@ fn plain(mut item: Item) -> Item {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use winpool_core::toml_layer;
 
     use super::*;
 
     fn merge(text: &str, layer: &str) -> Result<String, String> {
         let mut after = parse(text)?;
-        merge_tables(&mut after, &parse(layer)?);
+        toml_layer::merge(&mut after, &parse(layer)?)?;
         set(text, &after)
     }
 
@@ -233,7 +223,7 @@ config_path = 'C:\\certs.d'
             let text = format!("# first\nz = 0\n{base}");
             let text = if crlf && !text.contains("\\r") { text.replace('\n', "\r\n") } else { text };
             let mut expected = parse(&text).unwrap();
-            merge_tables(&mut expected, &layer);
+            prop_assume!(toml_layer::merge(&mut expected, &layer).is_ok());
             let merged = merge(&text, &layer.to_string()).map_err(TestCaseError::fail)?;
             prop_assert_eq!(&parse(&merged).unwrap(), &expected);
             prop_assert!(merged.contains("# first"));

@@ -11,7 +11,10 @@ use winpool_api::facts::{
     containerd::{CNI_BIN_DIR, CNI_CONF_DIR, DropIn, Keys, PIPE, release_line},
     containerd_settings::{ContainerdSetting, HOSTS_SETTINGS, SETTINGS},
 };
-use winpool_core::profile::{is_windows_path, local_paths, node_directories};
+use winpool_core::{
+    profile::{is_windows_path, local_paths, node_directories},
+    toml_layer,
+};
 
 use super::{
     changes::{self, Changes},
@@ -65,7 +68,7 @@ pub(super) fn plan(
         let pause_image = keys.and_then(|keys| at(layer, keys.sandbox_image)).and_then(Value::as_str);
         check.pause_image = pause_image.map(str::to_owned);
         let before = keys.and_then(|keys| registries(&settings, keys)).cloned();
-        file::merge_tables(&mut settings, layer);
+        settings = merged(installed, settings, layer)?;
         check.changes_pulls = before.as_ref() != keys.and_then(|keys| registries(&settings, keys));
     }
     mirrors(changes, installed, &settings, configuration)?;
@@ -74,8 +77,8 @@ pub(super) fn plan(
 
 /// The named pipe of the server.
 fn pipe(settings: &Table, keys: Option<&Keys>) -> String {
-    let grpc = keys.and_then(|keys| at(settings, keys.grpc));
-    let address = grpc.and_then(|grpc| grpc.get("address")).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let address = keys.and_then(|keys| at(settings, keys.grpc_address)).and_then(Value::as_str);
+    let address = address.filter(|text| !text.is_empty());
     address.unwrap_or(PIPE).trim_start_matches("npipe:").replace('/', "\\")
 }
 
@@ -258,9 +261,18 @@ fn import(changes: &mut Changes, installed: &ContainerdLayout, settings: &Table)
     list.push(Value::from(format!(r"{drop_ins}\*.toml")));
     let layer = Table::from_iter([("imports".to_owned(), Value::Array(list))]);
     let mut new = Table::from_iter([("version".to_owned(), Value::Integer(VERSION))]);
-    file::merge_tables(&mut new, &layer);
+    new.extend(layer.clone());
     set(changes, installed, settings, &new.to_string(), &layer)?;
     Ok(drop_ins)
+}
+
+/// The settings of the main file with those of a layer.
+fn merged(installed: &ContainerdLayout, mut settings: Table, layer: &Table) -> Result<Table, Refusal> {
+    toml_layer::merge(&mut settings, layer).map_err(|path| {
+        let wrong = format!("{path} is a table only in one of {} and the configuration", installed.config);
+        refuse(RefusalReason::PreflightFailed, wrong, "Correct one of them")
+    })?;
+    Ok(settings)
 }
 
 /// Merges the layer into the main file.
@@ -271,9 +283,7 @@ fn merge(
     text: &str,
     layer: &Table,
 ) -> Result<(), Refusal> {
-    let mut merged = settings.clone();
-    file::merge_tables(&mut merged, layer);
-    if merged != *settings && !installed.is_writable {
+    if merged(installed, settings.clone(), layer)? != *settings && !installed.is_writable {
         let wrong = format!("{} is generated at every start", installed.config);
         return Err(refuse(RefusalReason::UnsupportedRuntime, wrong, "Upgrade RKE2 to a version with containerd 2.x"));
     }

@@ -77,8 +77,8 @@ pub enum CniBin {
 /// The paths of the settings of a release line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// The table of the gRPC server, with `address`.
-    pub grpc: Key,
+    /// The named pipe of the gRPC server.
+    pub grpc_address: Key,
     /// The pause image.
     pub sandbox_image: Key,
     /// The table of runtime handlers, by name.
@@ -129,7 +129,7 @@ pub struct ReleaseLine {
 
 /// Configuration version 2.
 const KEYS_1_7: Keys = Keys {
-    grpc: &["grpc"],
+    grpc_address: &["grpc", "address"],
     sandbox_image: &["plugins", "io.containerd.grpc.v1.cri", "sandbox_image"],
     runtimes: &["plugins", "io.containerd.grpc.v1.cri", "containerd", "runtimes"],
     default_runtime_name: &["plugins", "io.containerd.grpc.v1.cri", "containerd", "default_runtime_name"],
@@ -142,7 +142,7 @@ const KEYS_1_7: Keys = Keys {
 
 /// Configuration version 3 with a single directory of CNI plugins.
 const KEYS_2_0: Keys = Keys {
-    grpc: &["grpc"],
+    grpc_address: &["grpc", "address"],
     sandbox_image: &["plugins", "io.containerd.cri.v1.images", "pinned_images", "sandbox"],
     runtimes: &["plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes"],
     default_runtime_name: &["plugins", "io.containerd.cri.v1.runtime", "containerd", "default_runtime_name"],
@@ -158,7 +158,7 @@ const KEYS_2_1: Keys =
     Keys { cni_bin: CniBin::Directories(&["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dirs"]), ..KEYS_2_0 };
 
 /// Configuration version 4, in which the servers are plugins.
-const KEYS_2_3: Keys = Keys { grpc: &["plugins", "io.containerd.server.v1.grpc"], ..KEYS_2_1 };
+const KEYS_2_3: Keys = Keys { grpc_address: &["plugins", "io.containerd.server.v1.grpc", "address"], ..KEYS_2_1 };
 
 /// The release line of 1.x: configuration version 2, replacing drop-ins.
 const V1_7: ReleaseLine = ReleaseLine {

@@ -8,13 +8,13 @@ use winpool_api::{
     ContainerdSettings,
     facts::{
         Build, ContainerdVersion,
-        containerd::{self as facts, CniBin, DropIn, ReleaseLine},
+        containerd::{self as facts, CniBin, DropIn, Key, Keys, ReleaseLine},
         layers::{self, DROP_IN_VERSION},
     },
 };
 
 use super::{Scope, comment_lines, hosts};
-use crate::{Problem, profile::selects_cimfs};
+use crate::{Problem, profile::selects_cimfs, toml_layer::merge};
 
 const WHOLE: &str = "Configuration of containerd on Windows: C:\\Program Files\\containerd\\config.toml\n\
                      Restart containerd to apply it.";
@@ -110,30 +110,70 @@ fn checked(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<
     }
 }
 
+/// A setting of the file.
+struct Setting {
+    key: fn(&Keys) -> Key,
+    /// Its value by the profile; `None` leaves that of the node.
+    desired: fn(&ContainerdInput) -> Option<Value>,
+    /// Its value in the complete file if the profile has none.
+    default: Option<&'static str>,
+}
+
+const fn setting(
+    key: fn(&Keys) -> Key,
+    desired: fn(&ContainerdInput) -> Option<Value>,
+    default: Option<&'static str>,
+) -> Setting {
+    Setting { key, desired, default }
+}
+
+/// The settings whose notation is the same in all release lines. A further field of a profile is a row.
+#[rustfmt::skip]
+const SETTINGS: &[Setting] = &[
+    setting(|_| &["root"],                  |input| text(&input.settings.root),                        Some(facts::ROOT)),
+    setting(|_| &["state"],                 |_| None,                                                  Some(facts::STATE)),
+    setting(|keys| keys.grpc_address,       |_| None,                                                  Some(facts::PIPE)),
+    setting(|keys| keys.sandbox_image,      |input| input.pause_image.map(Value::from),                None),
+    setting(|keys| keys.pull_progress_timeout, |input| text(&input.settings.image_pull_progress_timeout), None),
+    setting(|keys| keys.snapshotter,        |_| None,                                                  Some(facts::SNAPSHOTTER)),
+    setting(|keys| keys.default_runtime_name, |_| None,                                                Some(facts::PROCESS_HANDLER)),
+    setting(|keys| keys.registry_config_path, |input| certs_d(input.settings),                         Some(facts::CERTS_D)),
+    setting(|keys| keys.cni_conf_dir,       |input| text(&input.settings.cni.conf_dir),                Some(facts::CNI_CONF_DIR)),
+];
+
+fn text(text: &str) -> Option<Value> {
+    (!text.is_empty()).then(|| text.into())
+}
+
+fn certs_d(settings: &ContainerdSettings) -> Option<Value> {
+    (!settings.registry_mirrors.is_empty()).then(|| facts::CERTS_D.into())
+}
+
 fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(&'static str, Table), Problem> {
-    let ContainerdInput { version, pause_image, settings, extra } = *input;
-    let keys = line.keys;
-    let (comment, mut file) = start(line, settings, scope);
-    if let Some(image) = pause_image {
-        set(&mut file, keys.sandbox_image, image);
+    let (comment, version) = match (scope, line.drop_in) {
+        (Scope::Whole, _) => (WHOLE, line.config_version),
+        (Scope::Layer, DropIn::DeepMerge) => (DROP_IN, DROP_IN_VERSION),
+        (Scope::Layer, DropIn::ReplacesSection) => (TO_BE_MERGED, line.config_version),
+    };
+    let is_whole = scope == Scope::Whole;
+    let mut file = Table::new();
+    set(&mut file, &["version"], version);
+    if is_whole && line.imports_drop_ins {
+        set(&mut file, &["imports"], vec![facts::DROP_INS]);
     }
-    set(&mut file, keys.pull_progress_timeout, &*settings.image_pull_progress_timeout);
-    if scope == Scope::Whole {
-        set(&mut file, keys.snapshotter, facts::SNAPSHOTTER);
-        set(&mut file, keys.default_runtime_name, facts::PROCESS_HANDLER);
+    for Setting { key, desired, default } in SETTINGS {
+        let default = default.filter(|_| is_whole).map(Value::from);
+        if let Some(value) = desired(input).or(default) {
+            set(&mut file, key(line.keys), value);
+        }
     }
-    if scope == Scope::Whole || !settings.registry_mirrors.is_empty() {
-        set(&mut file, keys.registry_config_path, facts::CERTS_D);
-    }
-    if scope == Scope::Whole {
+    cni_bin(&mut file, line, &input.settings.cni.bin_dir, scope);
+    if is_whole {
         handlers(&mut file, line);
-    }
-    cni(&mut file, line, settings, scope);
-    if scope == Scope::Whole {
         set(&mut file, facts::DIFFERS, vec![facts::SNAPSHOTTER]);
     }
-    merge(&mut file, extra).map_err(|path| {
-        let wrong = format!("{path} has another type in the configuration of containerd {version}");
+    merge(&mut file, input.extra).map_err(|path| {
+        let wrong = format!("{path} has another type in the configuration of containerd {}", input.version);
         Problem::new("spec.containerd.extraConfig", wrong, "correct the path, or remove it")
     })?;
     Ok((comment, file))
@@ -151,67 +191,23 @@ fn set(table: &mut Table, path: &[&str], value: impl Into<Value>) {
     }
 }
 
-/// Merges tables recursively. Other values are replaced.
-///
-/// # Errors
-/// The path of an entry that is a table in only one of the two.
-fn merge(table: &mut Table, over: &Table) -> Result<(), String> {
-    for (name, value) in over {
-        match (table.get_mut(name), value) {
-            (Some(Value::Table(inner)), Value::Table(over)) => {
-                merge(inner, over).map_err(|path| format!("{name}.{path}"))?;
-            }
-            (Some(old), new) if old.is_table() != new.is_table() => return Err(name.clone()),
-            (_, new) => drop(table.insert(name.clone(), new.clone())),
-        }
-    }
-    Ok(())
-}
-
-/// The comment and the first entries of the file.
-fn start(line: &ReleaseLine, settings: &ContainerdSettings, scope: Scope) -> (&'static str, Table) {
-    let (comment, version) = match (scope, line.drop_in) {
-        (Scope::Whole, _) => (WHOLE, line.config_version),
-        (Scope::Layer, DropIn::DeepMerge) => (DROP_IN, DROP_IN_VERSION),
-        (Scope::Layer, DropIn::ReplacesSection) => (TO_BE_MERGED, line.config_version),
+/// The directory of CNI plugins, a list in later release lines.
+fn cni_bin(file: &mut Table, line: &ReleaseLine, directory: &str, scope: Scope) {
+    let directory = match (directory, scope) {
+        ("", Scope::Layer) => return,
+        ("", Scope::Whole) => facts::CNI_BIN_DIR,
+        (directory, _) => directory,
     };
-    let mut file = Table::new();
-    set(&mut file, &["version"], version);
-    if scope == Scope::Whole || !settings.root.is_empty() {
-        set(&mut file, &["root"], or_default(&settings.root, facts::ROOT));
-    }
-    if scope == Scope::Whole {
-        set(&mut file, &["state"], facts::STATE);
-        if line.imports_drop_ins {
-            set(&mut file, &["imports"], vec![facts::DROP_INS]);
-        }
-        set(&mut file, &[line.keys.grpc, &["address"]].concat(), facts::PIPE);
-    }
-    (comment, file)
-}
-
-/// The directories of CNI plugins and their configuration.
-fn cni(file: &mut Table, line: &ReleaseLine, settings: &ContainerdSettings, scope: Scope) {
-    if scope == Scope::Whole || !settings.cni.bin_dir.is_empty() {
-        let bin_dir = or_default(&settings.cni.bin_dir, facts::CNI_BIN_DIR);
-        match line.keys.cni_bin {
-            CniBin::Directory(key) => set(file, key, bin_dir),
-            CniBin::Directories(key) => {
-                // containerd accepts only one of the two settings, and the main file may have the older one, which 2.4 does not read.
-                if scope == Scope::Layer && line.first < layers::WITHOUT_CNI_BIN_DIR {
-                    set(file, layers::CNI_BIN_DIR, "");
-                }
-                set(file, key, vec![bin_dir]);
+    match line.keys.cni_bin {
+        CniBin::Directory(key) => set(file, key, directory),
+        CniBin::Directories(key) => {
+            // containerd accepts only one of the two settings, and the main file may have the older one, which 2.4 does not read.
+            if scope == Scope::Layer && line.first < layers::WITHOUT_CNI_BIN_DIR {
+                set(file, layers::CNI_BIN_DIR, "");
             }
+            set(file, key, vec![directory]);
         }
     }
-    if scope == Scope::Whole || !settings.cni.conf_dir.is_empty() {
-        set(file, line.keys.cni_conf_dir, or_default(&settings.cni.conf_dir, facts::CNI_CONF_DIR));
-    }
-}
-
-fn or_default<'a>(text: &'a str, default: &'a str) -> &'a str {
-    if text.is_empty() { default } else { text }
 }
 
 /// The handlers for process and for Hyper-V isolation.
