@@ -44,7 +44,7 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
     let mut converged = new.clone();
     let names: Vec<String> = pools_now.keys().cloned().collect();
     let planner = Planner::new(&new);
-    for write in names.iter().flat_map(|name| planner.plan(name).unwrap().steps.into_iter().flatten()) {
+    for write in names.iter().flat_map(|name| planner.plan(name).unwrap().steps.into_writes()) {
         let (name, body) = (&write.object.name, write.body());
         match write.action {
             Action::PatchNode => merge(&mut objects[indexes[name]], &body),
@@ -63,7 +63,7 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
     let after = snapshot(&pools_now, &objects);
     converged = Snapshot { pools: after.pools, nodes: after.nodes, ..converged };
     for name in &names {
-        assert_eq!(plan(&converged, name).unwrap().steps, Vec::<Vec<Write>>::new(), "nothing is left to do");
+        assert!(plan(&converged, name).unwrap().steps.is_empty(), "nothing is left to do");
     }
     (new, converged)
 }

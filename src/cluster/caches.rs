@@ -412,7 +412,7 @@ impl WriteHistory {
 mod tests {
     use serde_json::json;
     use winpool_core::{
-        operation::{Action, NodeEdit, TaintEdit},
+        operation::{Action, NodeEdit, Steps, TaintEdit},
         pool::{
             nodes::NodePlan,
             plan::{ActivePool, Phase},
@@ -456,7 +456,7 @@ mod tests {
             let active = ActivePool { members: vec![member], ..ActivePool::default() };
             let pool = Arc::new(Pool { generation: 1, ..Pool::deleted("web") });
             let done = Done { results: vec![(write, outcome)], complete: true };
-            let plan = Plan::new(&pool, Vec::new(), Phase::Active(Box::new(active))).with_outcomes(&done);
+            let plan = Plan::new(&pool, Steps::default(), Phase::Active(Box::new(active))).with_outcomes(&done);
             self.history.record(&done, at(second));
             self.history.record_members(&plan, at(second));
         }

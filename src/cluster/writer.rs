@@ -65,9 +65,9 @@ impl Writer {
     ///
     /// After a failure, later steps skip the object that could not be written, and writes that depend on it. `written` has
     /// the versions that earlier steps of the plan have left, and gets those of these steps.
-    pub async fn run(
+    pub async fn run<'s>(
         &self,
-        steps: &[Vec<Write>],
+        steps: impl IntoIterator<Item = &'s [Write]>,
         after_failure: AfterFailure,
         written: &mut Vec<WrittenVersion>,
     ) -> Done {

@@ -282,10 +282,10 @@ async fn remove(client: &Client, mut snapshot: Snapshot, pools: &BTreeSet<String
 
 /// Runs a plan up to the first step with a conflict. Returns whether there was one.
 async fn run_plan(writer: &Writer, plan: &Plan, written: &mut Vec<WrittenVersion>) -> Result<bool, CommandError> {
-    for step in &plan.steps {
+    for step in plan.steps.iter() {
         let mut has_conflict = false;
         for batch in step.chunks(BATCH) {
-            let done = writer.run(&[batch.to_vec()], AfterFailure::Stop, written).await;
+            let done = writer.run([batch], AfterFailure::Stop, written).await;
             has_conflict |= print_outcomes(plan, &done)?;
         }
         if has_conflict {
@@ -405,7 +405,7 @@ mod tests {
     fn a_cleanup_without_anything_to_remove_writes_nothing() {
         let snapshot = snapshot(&[("web", json!({"windowsVersion": "ltsc2022", "fallback": true}))]);
         let plans = clean_up(&snapshot, &names(&["web"]));
-        assert_eq!(plans.iter().flat_map(|plan| &plan.steps).count(), 0, "not even a finalizer that does not exist");
+        assert!(plans.iter().all(|plan| plan.steps.is_empty()), "not even a finalizer that does not exist");
         assert_eq!(print_plans(&plans), 0);
         assert_eq!(fail_on_writes(&plans, 0), Ok(()));
     }

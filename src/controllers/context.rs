@@ -108,7 +108,7 @@ impl Context {
     /// Runs a plan, and waits until the caches contain its writes. Returns the plan with its outcomes.
     pub async fn write(&self, plan: Plan) -> (Plan, Writes) {
         let mut versions = Vec::new();
-        let done = self.writer.run(&plan.steps, plan.after_failure, &mut versions).await;
+        let done = self.writer.run(plan.steps.iter(), plan.after_failure, &mut versions).await;
         let plan = plan.with_outcomes(&done);
         self.caches.record(&plan, &done);
         self.caches.wait_for_versions(&versions).await;

@@ -57,7 +57,7 @@ impl Cluster {
 
     /// Reconciles a pool once.
     fn reconcile(&mut self, pool: &str) -> WindowsNodePoolStatus {
-        let operations = plan(&self.model.snapshot(), pool).unwrap().steps.into_iter().flatten();
+        let operations = plan(&self.model.snapshot(), pool).unwrap().steps.into_writes();
         let of_agents = |write: &Write| {
             use Action::{ApplyNodeConfig, CordonNode, DeleteNodeConfig, EvictPod, RemoveDrainRecord, UncordonNode};
             [ApplyNodeConfig, DeleteNodeConfig, CordonNode, UncordonNode, RemoveDrainRecord, EvictPod]
@@ -373,7 +373,7 @@ fn a_renewed_lease_is_a_heartbeat() {
     let operations = |renewal: SignedDuration| {
         let renewals = [("win-1".to_owned(), cluster.model.now + renewal)].into();
         let snapshot = Snapshot { lease_renewals: renewals, ..cluster.model.snapshot() };
-        plan(&snapshot, "web").unwrap().steps.into_iter().flatten().filter_map(|operation| operation.summary()).count()
+        plan(&snapshot, "web").unwrap().steps.into_writes().filter_map(|operation| operation.summary()).count()
     };
     assert_eq!(operations(SignedDuration::ZERO), 0);
     assert_eq!(operations(SignedDuration::from_millis(1)), 1, "it is confirmed");
@@ -514,7 +514,7 @@ fn without_the_kind_of_node_configs_nothing_is_delivered_and_the_status_says_why
     cluster.reconcile("web");
     let snapshot = Snapshot { node_configs: None, ..cluster.model.snapshot() };
     let plan = plan(&snapshot, "web").unwrap();
-    assert_eq!(plan.steps, Vec::<Vec<Write>>::new());
+    assert!(plan.steps.is_empty());
     let status = report(&snapshot, &plan, &Done { complete: true, ..Done::default() }).status;
     let message = "WindowsNodeConfigs cannot be read, so no configuration is delivered. Apply crds and config/default";
     assert_eq!(config_in_effect(&status), ("Unknown".into(), "NotDelivered".into(), message.into()));
@@ -549,7 +549,7 @@ fn a_replaced_config_map_is_not_assigned_before_it_is_restored() {
     let digest = cluster.node_config("win-1")["spec"]["digest"].clone();
     cluster.model.edit(CONFIG, &name, |map| map["data"]["kubelet.yaml"] = json!("maxPods: 1"));
     cluster.take_log();
-    let assigned = plan(&cluster.model.snapshot(), "web").unwrap().steps.into_iter().flatten();
+    let assigned = plan(&cluster.model.snapshot(), "web").unwrap().steps.into_writes();
     let assigned = assigned.filter(|write| write.action == Action::ApplyNodeConfig);
     assert_eq!(assigned.count(), 0, "the foreign digest is not assigned");
     cluster.converge();
@@ -569,7 +569,7 @@ fn a_confirmation_is_written_before_the_assignment_that_it_makes_room_for() {
         cluster.act();
     }
     let steps = plan(&cluster.model.snapshot(), "web").unwrap().steps;
-    let written = |step: &Vec<Write>| {
+    let written = |step: &[Write]| {
         let node = |write: &Write| {
             let body = write.body();
             let what = if body["spec"]["confirmed"].is_string() { "confirm" } else { "assign" };

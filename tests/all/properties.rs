@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use winpool_core::{
     kind::Kind,
     node::WindowsNode,
-    operation::{Done, Outcome, Unwritten, Verb, Write, WriteTarget},
+    operation::{Done, Outcome, Steps, Unwritten, Verb, Write, WriteTarget},
     pool::{
         Snapshot,
         plan::{Plan, plan},
@@ -168,12 +168,12 @@ fn with_names(snapshot: &Snapshot, names: &BTreeMap<String, String>) -> Snapshot
 }
 
 /// The steps of a plan with the nodes renamed; the operations of one step are independent of each other.
-fn in_any_order(steps: &[Vec<Write>], rename: impl Fn(&str) -> String) -> Vec<Vec<String>> {
+fn in_any_order(steps: &Steps, rename: impl Fn(&str) -> String) -> Vec<Vec<String>> {
     let text = |write: &Write| {
         let name = if write.node_edit().is_some() { rename(&write.object.name) } else { write.object.name.clone() };
         format!("{:?}", Write { object: WriteTarget { name, ..write.object.clone() }, ..write.clone() })
     };
-    let sorted = |step: &Vec<Write>| {
+    let sorted = |step: &[Write]| {
         let mut texts: Vec<String> = step.iter().map(text).collect();
         texts.sort();
         texts
@@ -207,7 +207,7 @@ proptest! {
     fn plans_converge(mut model in any_model()) {
         model.converge();
         for pool in model.names(POOL) {
-            prop_assert_eq!(plan(&model.snapshot(), &pool).unwrap().steps, Vec::<Vec<Write>>::new());
+            prop_assert_eq!(plan(&model.snapshot(), &pool).unwrap().steps, Steps::default());
         }
     }
 

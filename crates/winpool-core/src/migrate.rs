@@ -286,7 +286,7 @@ fn snapshot_after(snapshot: &Snapshot, pool: &str, target: &MigrationTarget) -> 
 
 /// The RuntimeClasses that a plan creates or changes.
 fn planned_classes(plan: Plan) -> impl Iterator<Item = RuntimeClassView> {
-    let writes = plan.steps.into_iter().flatten().chain(plan.withheld);
+    let writes = plan.steps.into_writes().chain(plan.withheld);
     writes.filter(|write| write.action == Action::ApplyRuntimeClass).filter_map(|write| {
         let Body::Value(body) = write.body else { return None };
         let class = serde_json::from_value::<k8s_openapi::api::node::v1::RuntimeClass>(body).ok()?;

@@ -3,11 +3,13 @@
 mod dependency;
 mod node_edit;
 mod outcome;
+mod step;
 mod write;
 
 pub use self::{
     dependency::{Dependency, Unwritten},
     node_edit::{Edit, NodeEdit, Purpose, RejectedPart, Rejection, TaintEdit},
     outcome::{AfterFailure, Done, ErrorCause, Outcome, WriteError},
+    step::{Step, Steps},
     write::{Action, Body, Verb, Write, WriteTarget},
 };

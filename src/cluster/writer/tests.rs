@@ -238,7 +238,7 @@ async fn each_operation_sends_one_request() {
             _ => (200, object()),
         });
         let mut versions = Vec::new();
-        let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop, &mut versions).await;
+        let done = writer.run([[operation.clone()].as_slice()], AfterFailure::Stop, &mut versions).await;
         assert_eq!(done.results, [(operation.clone(), Outcome::Done)]);
         assert!(done.complete);
         let request = (method.to_owned(), path, Some(content.to_owned()), body);
@@ -257,7 +257,7 @@ async fn a_later_write_of_the_same_object_has_the_version_that_the_earlier_one_l
     let (writer, seen) = writer(|_, _| (200, object()));
     let steps = [vec![add_finalizer()], vec![status_of(Kind::POOL, "web")], vec![status_of(Kind::POOL, "other")]];
     let mut versions = Vec::new();
-    writer.run(&steps, AfterFailure::Stop, &mut versions).await;
+    writer.run(steps.iter().map(Vec::as_slice), AfterFailure::Stop, &mut versions).await;
     writer.send(&status_of(Kind::POOL, "other"), &versions).await;
     let version = |body: &Value| body["metadata"]["resourceVersion"].clone();
     let versions: Vec<Value> = seen.lock().unwrap().iter().skip(1).map(|(.., body)| version(body)).collect();
@@ -319,7 +319,7 @@ async fn the_status_code_decides_the_outcome() {
     for (operation, code, outcome) in table {
         let (writer, seen) = writer(move |_, _| failure(code, "because"));
         let mut versions = Vec::new();
-        let done = writer.run(&[vec![operation.clone()]], AfterFailure::Stop, &mut versions).await;
+        let done = writer.run([[operation.clone()].as_slice()], AfterFailure::Stop, &mut versions).await;
         let complete = [Outcome::NotFound, Outcome::Delayed].contains(&outcome);
         assert_eq!(done.results, [(operation, outcome)], "{code}");
         assert_eq!(done.complete, complete, "{code}");
@@ -338,7 +338,7 @@ async fn the_cause_of_a_failure_has_the_reason_and_the_fields_in_any_order() {
             answer["details"] = details(fields);
             (code, answer)
         });
-        let done = writer.run(&[vec![add_finalizer()]], AfterFailure::Stop, &mut Vec::new()).await;
+        let done = writer.run([[add_finalizer()].as_slice()], AfterFailure::Stop, &mut Vec::new()).await;
         let fields = ["spec.a".to_owned(), "spec.b".to_owned()].into();
         let cause = ErrorCause::Status { code: 422, reason: "Invalid".into(), fields };
         assert_eq!(done.results[0].1, Outcome::Refused(WriteError { cause, message: "two mistakes".into() }));
@@ -361,7 +361,7 @@ async fn a_rejected_part_of_a_patch_is_left_out_of_the_next_plan_and_other_failu
     for (if_rejected, code, message, outcome) in table {
         let write = patch_with("win-1", NodeEdit { if_rejected, ..edit() });
         let (writer, seen) = writer(move |_, _| failure(code, message));
-        let done = writer.run(&[vec![write.clone()]], AfterFailure::Stop, &mut Vec::new()).await;
+        let done = writer.run([[write.clone()].as_slice()], AfterFailure::Stop, &mut Vec::new()).await;
         assert_eq!(done.results, [(write, outcome)]);
         assert_eq!(seen.lock().unwrap().len(), 1);
     }
@@ -371,7 +371,7 @@ async fn a_rejected_part_of_a_patch_is_left_out_of_the_next_plan_and_other_failu
 async fn a_patch_that_rbac_forbids_is_not_planned_without_the_taints() {
     let (writer, seen) =
         writer(|_, _| failure(403, "nodes \"win-1\" is forbidden: User \"x\" cannot patch resource \"nodes\""));
-    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop, &mut Vec::new()).await;
+    let done = writer.run([[patch("win-1")].as_slice()], AfterFailure::Stop, &mut Vec::new()).await;
     assert!(matches!(done.results[0].1, Outcome::Refused(_)), "{:?}", done.results);
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
@@ -389,7 +389,7 @@ async fn after_a_failure_with_stop_no_further_step_begins() {
         path if path.contains("conflicts") => failure(409, "changed"),
         _ => (200, object()),
     });
-    let done = writer.run(&steps, AfterFailure::Stop, &mut Vec::new()).await;
+    let done = writer.run(steps.iter().map(Vec::as_slice), AfterFailure::Stop, &mut Vec::new()).await;
     assert!(!done.complete);
     let ends: Vec<_> =
         done.results.iter().map(|(operation, outcome)| (operation.object.name.as_str(), outcome.clone())).collect();
@@ -422,7 +422,7 @@ async fn after_a_failure_with_go_on_only_dependent_writes_wait() {
         _ if method == "DELETE" => (200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"})),
         _ => (200, object()),
     });
-    let done = writer.run(&steps, AfterFailure::Continue, &mut Vec::new()).await;
+    let done = writer.run(steps.iter().map(Vec::as_slice), AfterFailure::Continue, &mut Vec::new()).await;
     let denied = || Outcome::Refused(status(403, "denied"));
     let waits = |kind, name: &str| Outcome::Waits(Dependency::Object(kind, name.into()));
     let ends: Vec<_> =
@@ -447,7 +447,7 @@ async fn after_a_failure_with_go_on_only_dependent_writes_wait() {
 #[tokio::test]
 async fn a_plan_without_steps_sends_no_request() {
     let (writer, seen) = writer(|_, _| (200, object()));
-    assert_eq!(writer.run(&[], AfterFailure::Stop, &mut Vec::new()).await, Done { results: vec![], complete: true });
+    assert_eq!(writer.run([], AfterFailure::Stop, &mut Vec::new()).await, Done { results: vec![], complete: true });
     assert!(seen.lock().unwrap().is_empty());
 }
 
@@ -457,7 +457,7 @@ async fn a_write_fails_after_ten_seconds_without_an_answer() {
     let client = crate::cluster::client::with_time_limits(Client::new(silent, "default"));
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let begin = Instant::now();
-    let done = writer.run(&[vec![patch("win-1")]], AfterFailure::Stop, &mut Vec::new()).await;
+    let done = writer.run([[patch("win-1")].as_slice()], AfterFailure::Stop, &mut Vec::new()).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     let failures: Vec<_> = done.failures().collect();
     assert_eq!(failures, ["Node win-1: the API server did not answer within 10s"]);
@@ -480,7 +480,9 @@ async fn no_request_is_sent_after_the_deadline() {
     let writer = Writer::new(client, "winpool-system".into(), Metrics::default());
     let fresh = writer.with_deadline(Instant::now() + Duration::from_secs(30));
     let class = Write::merge(Action::StripRuntimeClass, class(), "7", json!({}));
-    let done = fresh.run(&[vec![patch("win-1")], vec![class.clone()]], AfterFailure::Stop, &mut Vec::new()).await;
+    let done = fresh
+        .run([[patch("win-1")].as_slice(), std::slice::from_ref(&class)], AfterFailure::Stop, &mut Vec::new())
+        .await;
     assert_eq!(sent.lock().unwrap().as_slice(), ["/api/v1/nodes/win-1"], "the write of the class is not sent");
     assert_eq!(done.results.last(), Some(&(class, Outcome::Conflict)));
     assert!(!done.complete);
@@ -505,7 +507,7 @@ async fn sixteen_requests_of_a_step_run_at_once() {
     });
     let writer = Writer::new(Client::new(server, "default"), "winpool-system".into(), Metrics::default());
     let step: Vec<_> = (0..50).map(|number| patch(&format!("win-{number}"))).collect();
-    let done = writer.run(std::slice::from_ref(&step), AfterFailure::Stop, &mut Vec::new()).await;
+    let done = writer.run([step.as_slice()], AfterFailure::Stop, &mut Vec::new()).await;
     assert_eq!(now.lock().unwrap().1, most);
     assert_eq!(done.results.into_iter().map(|(operation, _)| operation).collect::<Vec<_>>(), step, "in order");
 }

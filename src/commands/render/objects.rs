@@ -55,7 +55,7 @@ pub fn render(
             rendered.notes.push(format!("pool {name} is being deleted and was not rendered"));
         }
         if problems.is_empty() {
-            plan.steps.into_iter().flatten().chain(plan.withheld).for_each(|write| rendered.add(write));
+            plan.steps.into_writes().chain(plan.withheld).for_each(|write| rendered.add(write));
         }
     }
     let in_no_pool: Vec<_> = planner.unassigned().map(|node| node.name.as_str()).collect();

@@ -69,7 +69,7 @@ fn reconcile(model: &mut Model, failure: Option<&Failure>) {
     let snapshot = model.snapshot();
     let plan = plan(&snapshot, "web").unwrap();
     let mut done = Done { results: Vec::new(), complete: true };
-    for step in &plan.steps {
+    for step in plan.steps.iter() {
         for operation in step {
             let fixed = match failure {
                 Some(Failure::Outcome(outcome)) if operation.node_edit().is_some() => Some(outcome.clone()),

@@ -4,7 +4,7 @@ use proptest::{prelude::*, sample::select};
 use winpool_core::{
     ForeignText,
     node::WindowsNode,
-    operation::Write,
+    operation::Steps,
     pool::{
         RuntimeClassView, Snapshot,
         plan::{Planner, plan},
@@ -15,7 +15,7 @@ use winpool_core::{
 use super::{any_model, status_without_names};
 use crate::cases::cases;
 
-fn plans(snapshot: &Snapshot) -> Vec<(Vec<Vec<Write>>, serde_json::Value)> {
+fn plans(snapshot: &Snapshot) -> Vec<(Steps, serde_json::Value)> {
     let plans = snapshot.pools.names().filter_map(|pool| plan(snapshot, pool));
     plans.map(|plan| (plan.steps.clone(), status_without_names(snapshot, &plan))).collect()
 }

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     kind::Kind,
     node::WindowsNode,
-    operation::{Action, AfterFailure, Done, Write, WriteTarget},
+    operation::{Action, AfterFailure, Done, Step, Steps, Write, WriteTarget},
     ownership::{AppliedKeys, Ownership, RecordState},
     render::reserve::ConfigState,
 };
@@ -37,9 +37,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub pool: Arc<Pool>,
-    /// The operations. Operations of one step are independent of each other, and a step starts after all operations of
-    /// the previous step have ended. A plan that is interrupted anywhere and computed again converges.
-    pub steps: Vec<Vec<Write>>,
+    /// The operations. A plan that is interrupted anywhere and computed again converges.
+    pub steps: Steps,
     /// What to do after an operation failed.
     pub after_failure: AfterFailure,
     /// The operations that are not run, because the mode is Observe or the pool is paused.
@@ -116,8 +115,8 @@ pub fn give_back(snapshot: &Snapshot, name: &str) -> Option<Plan> {
     let pool = Arc::new(Pool::deleted(name));
     let classes = classes::unused(snapshot, &pool).filter_map(|class| classes::given_back(snapshot, class));
     let (strips, applies): (Vec<_>, Vec<_>) = classes.unzip();
-    let steps = vec![strips.into_iter().flatten().collect::<Vec<_>>(), applies];
-    let steps: Vec<_> = steps.into_iter().filter(|step| !step.is_empty()).collect();
+    let steps =
+        Steps::from_iter([(Step::Replace, strips.into_iter().flatten().collect::<Vec<_>>()), (Step::Delete, applies)]);
     (!steps.is_empty()).then(|| Plan::new(&pool, steps, Phase::Retained))
 }
 
@@ -174,16 +173,15 @@ impl<'a> Planner<'a> {
         let cleans_up = pool.spec.as_ref().map_or(true, |spec| spec.deletion_policy == DeletionPolicy::Cleanup);
         let mut plan = match &pool.spec {
             _ if pool.deleting && !(has_finalizer && cleans_up) => retain(pool, has_finalizer),
-            _ if self.snapshot.refused.contains(&Kind::NODE) => Plan::new(pool, Vec::new(), Phase::NodesRefused),
+            _ if self.snapshot.refused.contains(&Kind::NODE) => Plan::new(pool, Steps::default(), Phase::NodesRefused),
             _ if pool.deleting => self.clean_up(pool),
-            Err(_) => Plan::new(pool, Vec::new(), Phase::Invalid),
+            Err(_) => Plan::new(pool, Steps::default(), Phase::Invalid),
             Ok(spec) => self.reconcile(pool, spec, has_finalizer),
         };
-        plan.steps.retain(|step| !step.is_empty());
         let withheld = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
         // The deletion of a pool with Retain is not withheld, because it changes nothing else.
         if withheld && !matches!(plan.phase, Phase::Retained) {
-            plan.withheld = std::mem::take(&mut plan.steps).into_iter().flatten().collect();
+            plan.withheld = std::mem::take(&mut plan.steps).into_writes().collect();
         }
         Some(plan)
     }
@@ -203,32 +201,24 @@ impl<'a> Planner<'a> {
         let holds = Holds { evictions: &evictions, taints: &taints, replaced };
         let members = self.plan_members(&of_pool.members, (pool, spec), &configs, &classes, holds);
         let written = members.iter().filter_map(|member| nodes::write(&member.node, &member.plan, &snapshot.ownership));
-        let patches = written.chain(self.released(of_pool.released.iter().map(AsRef::as_ref))).collect();
+        let patches = written.chain(self.released(of_pool.released.iter().map(AsRef::as_ref)));
         let applied = self.applied(pool, spec, &members, &of_pool.recorded, &taints);
         let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
         let machines = machines::plan(snapshot, (pool, spec), &nodes);
-        // A node that leaves the pool is patched after that.
         let uncordoned = delivery::uncordoned(of_pool.released.iter().map(AsRef::as_ref));
-        let steps = vec![
-            finalizer(pool, spec, has_finalizer).into_iter().collect(),
-            record(pool, &applied).into_iter().chain(configs.discard.iter().cloned()).collect(),
-            classes.iter().filter_map(|class| class.extend.clone()).chain(configs.create.iter().cloned()).collect(),
-            uncordoned.collect(),
-            patches,
-            delivery.confirmations.clone(),
-            delivery.operations.clone(),
-            machines.secrets.clone(),
-            machines.create.clone(),
-            machines.patch.clone(),
-            machines.prune[0].clone(),
-            machines.prune[1].clone(),
-            classes
-                .iter()
-                .filter_map(|class| class.apply.clone())
-                .chain(configs.record.iter().chain(&configs.prune).cloned())
-                .collect(),
-            classes.iter().filter_map(|class| class.strip.clone()).collect(),
-        ];
+        let mut steps = Steps::default();
+        steps.add(Step::Finalizer, finalizer(pool, spec, has_finalizer));
+        steps.add(Step::Record, record(pool, &applied).into_iter().chain(configs.discard.iter().cloned()));
+        steps.add(Step::Prepare, classes.iter().filter_map(|class| class.extend.clone()));
+        steps.add(Step::Prepare, configs.create.iter().cloned());
+        steps.add(Step::Uncordon, uncordoned);
+        steps.add(Step::Nodes, patches);
+        steps.add(Step::Confirm, delivery.confirmations.iter().cloned());
+        steps.add(Step::RollOut, delivery.operations.iter().cloned());
+        machines.add_steps(&mut steps);
+        steps.add(Step::Replace, classes.iter().filter_map(|class| class.apply.clone()));
+        steps.add(Step::Replace, configs.record.iter().chain(&configs.prune).cloned());
+        steps.add(Step::Strip, classes.iter().filter_map(|class| class.strip.clone()));
         let (is_fallback, fallback) = (pool.is_fallback(), self.membership.assigner().fallback());
         let active = ActivePool {
             members,
@@ -328,22 +318,24 @@ impl<'a> Planner<'a> {
         released.extend(unwatched.filter(|node| snapshot.ownership.pool_of(node) == Some(&pool.name)));
         let patches = self.released(released.iter().copied());
         let uncordoned = delivery::uncordoned(released.iter().copied());
-        let first = uncordoned.chain(delivery::deleted(snapshot, &pool.name)).collect();
-        let mut steps = vec![first, patches.collect::<Vec<_>>()];
+        let mut steps = Steps::default();
+        steps.add(Step::Uncordon, uncordoned.chain(delivery::deleted(snapshot, &pool.name)));
+        steps.add(Step::Nodes, patches);
         let unverified = unverified_members(snapshot, pool);
         let mut awaits_unwatched = false;
         if handed_over.is_empty() && unverified.is_empty() && snapshot.refused.is_empty() {
             let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
-            steps.extend(machines::removed(snapshot, pool));
-            steps.push(stripped);
-            steps.push(removed.into_iter().chain(configs.map(|map| map.delete())).collect());
+            let [first, then] = machines::removed(snapshot, pool);
+            steps.add(Step::PruneSecrets, first);
+            steps.add(Step::PruneTemplates, then);
+            steps.add(Step::Replace, stripped);
+            steps.add(Step::Delete, removed.into_iter().chain(configs.map(|map| map.delete())));
             let is_last = has_finalizer(pool) && !machines::is_unknown(snapshot, pool);
             awaits_unwatched = is_last && snapshot.unwatched.is_none();
-            steps.extend((is_last && !awaits_unwatched).then(|| vec![remove_finalizer(pool)]));
+            steps.add(Step::RemoveFinalizer, (is_last && !awaits_unwatched).then(|| remove_finalizer(pool)));
         }
-        steps.retain(|step| !step.is_empty());
         let phase = Phase::CleaningUp {
             nodes: released.len(),
             handed_over: handed_over.iter().map(|node| node.name.clone()).collect(),
@@ -463,7 +455,7 @@ impl Plan {
     }
 
     /// A plan that is run.
-    pub fn new(pool: &Arc<Pool>, steps: Vec<Vec<Write>>, phase: Phase) -> Self {
+    pub fn new(pool: &Arc<Pool>, steps: Steps, phase: Phase) -> Self {
         Self { pool: pool.clone(), steps, after_failure: AfterFailure::Continue, withheld: Vec::new(), phase }
     }
 }
@@ -535,7 +527,8 @@ fn remove_finalizer(pool: &Pool) -> Write {
 
 /// Deletes the pool and changes nothing else.
 fn retain(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
-    Plan::new(pool, vec![has_finalizer.then(|| remove_finalizer(pool)).into_iter().collect()], Phase::Retained)
+    let finalizer = has_finalizer.then(|| remove_finalizer(pool));
+    Plan::new(pool, Steps::from_iter([(Step::RemoveFinalizer, finalizer)]), Phase::Retained)
 }
 
 /// The nodes whose records name the pool and cannot be verified. The records may be valid with a former key.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     node::WindowsNode,
-    operation::Write,
+    operation::{Step, Steps, Write},
     pool::{Pool, Snapshot, Spec},
 };
 
@@ -42,6 +42,18 @@ pub struct Selected {
     pub of_other_clusters: Vec<(String, String)>,
     /// Whether the nodes of the machines are in another cluster.
     pub elsewhere: bool,
+}
+
+impl MachinesPlan {
+    /// Adds the writes to the plan of the pool.
+    pub fn add_steps(&self, steps: &mut Steps) {
+        let [secrets, templates] = &self.prune;
+        steps.add(Step::CreateSecrets, self.secrets.iter().cloned());
+        steps.add(Step::CreateTemplates, self.create.iter().cloned());
+        steps.add(Step::Groups, self.patch.iter().cloned());
+        steps.add(Step::PruneSecrets, secrets.iter().cloned());
+        steps.add(Step::PruneTemplates, templates.iter().cloned());
+    }
 }
 
 /// Plans the machines of a pool.
