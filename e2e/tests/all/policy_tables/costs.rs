@@ -6,15 +6,19 @@ use serde_json::{Map, Value, json};
 
 use super::{KUBELET, NODES, PODS, Request, Server, TENANT, node, pods};
 
-/// The time that a request may take more under a policy, on a busy machine. Policies that iterate over such objects took longer by
-/// far: seconds for the node.
-const MORE: Duration = Duration::from_secs(2);
+/// How many times as much a request may cost under a policy. A policy that iterates over such tolerations costs ten times as much, and
+/// over such labels fifty times.
+const RATIO: u32 = 6;
 
-/// Time of the processor that the servers need for a request, and its outcome.
+/// The least time of the processor that the servers need for a request, and its outcome: they do other work meanwhile.
 async fn cost(server: &Server, request: &Request) -> (Duration, String) {
-    let before = server.cluster.control_plane.cpu_time().await.unwrap();
-    let outcome = server.send(request).await.outcome;
-    (server.cluster.control_plane.cpu_time().await.unwrap() - before, outcome)
+    let (mut least, mut outcome) = (Duration::MAX, String::new());
+    for _ in 0..3 {
+        let before = server.cluster.control_plane.cpu_time().await.unwrap();
+        outcome = server.send(request).await.outcome;
+        least = least.min(server.cluster.control_plane.cpu_time().await.unwrap() - before);
+    }
+    (least, outcome)
 }
 
 #[tokio::test]
@@ -45,6 +49,6 @@ async fn the_largest_nodes_and_pods_cost_a_policy_next_to_nothing() {
         assert_eq!(outcome, "", "{policy}");
         let (cost, outcome) = cost(&server, guarded).await;
         assert_eq!(outcome, policy);
-        assert!(cost < base + MORE, "{policy}: {cost:?}, and {base:?} without it");
+        assert!(cost < base * RATIO, "{policy}: {cost:?}, and {base:?} without it");
     }
 }
