@@ -16,7 +16,7 @@ Every field of the custom resources in the group `winpool.dev`, version `v1alpha
 `UPDATE_DOCS=1 cargo test --test all api_page`.
 
 A field is optional unless it is marked as required. The API server checks the rules in CEL; the operator checks the same, and
-reports violations in the condition `SpecValid`. `kubectl explain windowsnodepool.spec` prints the fields that a cluster has. [Concepts](concepts.md) explains what they are for, and [Status](status.md) the
+reports violations in the condition `SpecValid`. `kubectl explain windowsnodepool.spec` prints the fields that a cluster has. [Concepts](../README.md#concepts) explains what they are for, and [Status](status.md) the
 conditions.
 
 ";
