@@ -137,8 +137,8 @@ fn a_link_or_an_image_that_leads_to_nothing_is_found() {
 }
 
 #[test]
-fn the_report_of_the_page_about_platforms_is_that_of_the_samples() {
-    let page = pages(root()).into_iter().find(|page| page.name == "docs/delivery/platforms.md").unwrap();
+fn the_report_of_the_page_about_delivery_is_that_of_the_samples() {
+    let page = pages(root()).into_iter().find(|page| page.name == "docs/delivery.md").unwrap();
     let shown = page.blocks().into_iter().find(|block| block.language == "text").unwrap().text;
     let mut command = Command::new(env!("CARGO_BIN_EXE_winpool"));
     let output = command
@@ -164,7 +164,7 @@ fn every_page_is_linked_from_another_one() {
         .collect();
     let alone: Vec<_> =
         pages.iter().map(|page| &page.name).filter(|name| !linked.contains(&root().join(name))).collect();
-    assert_eq!(alone, ["README.md"]);
+    assert!(alone.is_empty(), "{alone:?}");
 }
 
 #[test]

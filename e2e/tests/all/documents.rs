@@ -79,7 +79,7 @@ const BEFORE: &[(&str, &str, &str)] = &[
     ),
     ("docs/guard-rails.md", "kubectl label namespace shop", "kubectl create namespace shop"),
     (
-        "docs/delivery/kubeadm.md",
+        "docs/delivery.md",
         "kubectl -n kube-system get configmap kube-proxy",
         "mkdir profiles && printf '%s\\n' 'apiVersion: winpool.dev/v1alpha1' 'kind: WindowsRuntimeProfile' 'metadata: {name: web}' \
          'spec: {kubeProxy: {winDSR: true}}' --- 'apiVersion: winpool.dev/v1alpha1' 'kind: WindowsNodePool' 'metadata: {name: web}' \
@@ -113,7 +113,6 @@ const FILES: &[(&str, usize, &str)] = &[
     ("docs/delivery/cluster-api.md", 0, "base.yaml"),
     ("docs/delivery/cluster-api.md", 1, "machines.yaml"),
     ("docs/delivery/cluster-api.md", 2, "pool.yaml"),
-    ("docs/delivery/platforms.md", 0, "machines.yaml"),
     ("docs/lint.md", 0, "app.yaml"),
 ];
 

@@ -47,7 +47,7 @@ pub fn kube_proxy_objects(
     let object = config_map(present, layer).map_err(|problem| format!("ConfigMap: {problem}"))?;
     let note = format!(
         "ConfigMap {CONFIG_MAP} is for the kube-proxy of Windows nodes alone, because kube-proxy on Linux does not start with mode: \
-         kernelspace. Its pods have to mount it, and to start kube-proxy with --config: docs/delivery/kubeadm.md"
+         kernelspace. Its pods have to mount it, and to start kube-proxy with --config: docs/delivery.md#kube-proxy"
     );
     let objects = vec![(format!("configmap-{CONFIG_MAP}"), object)];
     Ok(Documents { objects, notes: vec![note], ..Documents::default() })
