@@ -53,7 +53,7 @@ fn the_readme_lists_every_value() {
         .into_iter()
         .map(|Documented { path, default, description }| format!("| `{path}` | `{default}` | {description} |\n"));
     let table = format!("| value | default | meaning |\n|---|---|---|\n{}", rows.collect::<String>());
-    let (begin, end) = ("<!-- begin: values -->\n", "<!-- end: values -->\n");
+    let (begin, end) = ("<!-- values: from charts/winpool/values.yaml -->\n", "<!-- end values -->\n");
     let page = read("README.md");
     let (before, rest) = page.split_once(begin).expect("the mark before the table");
     let (found, after) = rest.split_once(end).expect("the mark after the table");

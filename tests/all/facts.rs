@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use winpool_api::facts::{Compared, TABLES, Table};
 
+use crate::status_page::assert_blocks;
+
 /// The module of winpool-api's `facts` that is no table.
 const VERSIONS: &str = "versions";
 
@@ -23,20 +25,15 @@ fn every_module_of_facts_is_listed_and_names_its_sources() {
 
 #[test]
 fn the_page_about_facts_has_rows_minor_comparison_and_sources_of_every_table() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/facts.md")).unwrap();
-    for Table { name, rows, newest, compared, sources, .. } in TABLES {
-        let newest = newest.map(|minor| minor.to_string()).unwrap_or_default();
-        let compared = match compared {
+    let row = |table: &Table| {
+        let newest = table.newest.map(|minor| minor.to_string()).unwrap_or_default();
+        let compared = match table.compared {
             Compared::Modules => "`make test`",
             Compared::ByHand => "by hand",
         };
-        let cells = [format!("`{name}`"), rows.to_string(), newest, compared.to_owned(), sources.join(", ")];
-        let row = format!("| {} |", cells.join(" | "));
-        assert!(page.lines().any(|line| line == row), "docs/facts.md does not have the row\n{row}");
-    }
-    // Each table is named in the list of rows and in that of comparisons.
-    let (rows, comparisons) = page.split_once("## Compare the tables").unwrap();
-    for Table { name, .. } in TABLES {
-        assert!(rows.contains(&format!("`{name}`")) && comparisons.contains(&format!("`{name}`")), "{name}");
-    }
+        format!("| `{}` | {} | {newest} | {compared} | {} |\n", table.name, table.rows, table.sources.join(", "))
+    };
+    let head = "| table | rows | minor | compared | sources |\n|---|---|---|---|---|\n";
+    let table = format!("{head}{}", TABLES.iter().map(row).collect::<String>());
+    assert_blocks("docs/facts.md", [("tables", table)]);
 }
