@@ -12,8 +12,6 @@ pub(super) enum NodeTool {
     Kubeadm,
     /// A ClusterConfig of eksctl with a self-managed node group
     EksNodegroup,
-    /// A ClusterConfig of eksctl with a managed node group
-    EksManagedNodegroup,
     /// A script with az aks nodepool add
     AksNodepool,
     /// An EC2NodeClass and a NodePool of Karpenter
@@ -21,12 +19,6 @@ pub(super) enum NodeTool {
     KarpenterEc2NodeClass,
     /// The same with user data that pass all flags of the kubelet (amiFamily: Custom)
     KarpenterUserData,
-    /// A script with gcloud container node-pools create
-    GkeNodepool,
-    /// An AzureManagedMachinePool of Cluster API
-    AzureManagedMachinePool,
-    /// An AWSManagedMachinePool of Cluster API
-    AwsManagedMachinePool,
     /// Configuration files of an RKE2 agent
     Rke2,
     /// The ConfigMap of kube-proxy in the pods of Windows nodes, from that of Linux nodes among the files
@@ -38,8 +30,6 @@ pub(super) enum NodeTool {
     /// Variables and patches for a ClusterClass that adds the settings of a pool to its templates
     #[value(name = "clusterclass-patch")]
     ClusterClassPatch,
-    /// A PowerShell script for each configuration, which writes its files and restarts the services
-    Powershell,
 }
 
 /// A version of Cluster API's objects.
@@ -65,19 +55,14 @@ impl NodeTool {
         match self {
             Self::Kubeadm => Output::NodeFiles(NodeFileFormat::Kubeadm),
             Self::EksNodegroup => Output::Platform(Platform::Eks),
-            Self::EksManagedNodegroup => Output::Platform(Platform::EksManaged),
             Self::AksNodepool => Output::Platform(Platform::Aks),
             Self::KarpenterEc2NodeClass => Output::Platform(Platform::Karpenter),
             Self::KarpenterUserData => Output::Platform(Platform::KarpenterUserData),
-            Self::GkeNodepool => Output::Platform(Platform::Gke),
-            Self::AzureManagedMachinePool => Output::Platform(Platform::AzureManaged),
-            Self::AwsManagedMachinePool => Output::Platform(Platform::AwsManaged),
             Self::Rke2 => Output::Platform(Platform::Rke2),
             Self::KubeProxy => Output::KubeProxy,
             Self::ClusterApi => Output::Machines(|input, _| machine_objects(input)),
             Self::AutoscalerHints => Output::Machines(|input, _| autoscaler_hints(input)),
             Self::ClusterClassPatch => Output::Machines(cluster_class_patches),
-            Self::Powershell => Output::NodeFiles(NodeFileFormat::PowerShell),
         }
     }
 

@@ -139,9 +139,11 @@ fn create_service(name: &str, kind: ServiceType, program: &str, arguments: &[&st
         account_password: None,
     };
     // A deleted service exists until its process has ended.
-    eventually("the former service is deleted", || match manager().create_service(&info, ServiceAccess::QUERY_STATUS) {
-        Err(Error::Winapi(error)) if error.raw_os_error() == Some(SERVICE_MARKED_FOR_DELETE) => false,
-        result => result.map(|_| true).unwrap(),
+    eventually("the former service is deleted", || {
+        match manager().create_service(&info, ServiceAccess::QUERY_STATUS) {
+            Err(Error::Winapi(error)) if error.raw_os_error() == Some(SERVICE_MARKED_FOR_DELETE) => false,
+            result => result.map(|_| true).unwrap(),
+        }
     });
 }
 
