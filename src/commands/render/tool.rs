@@ -1,6 +1,6 @@
 //! The values of `--target`, and what they print.
 
-use winpool_api::facts::{cluster_api::ApiVersion, platforms::Platform};
+use winpool_api::facts::platforms::Platform;
 use winpool_core::manifests::LocatedProblem;
 
 use super::{Documents, Input, autoscaler_hints, cluster_class_patches, files::NodeFileFormat, machine_objects};
@@ -32,24 +32,6 @@ pub(super) enum NodeTool {
     ClusterClassPatch,
 }
 
-/// A version of Cluster API's objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum ClusterApiVersion {
-    /// Cluster API 1.11 and later
-    V1beta2,
-    /// Cluster API 1.0 to 1.15
-    V1beta1,
-}
-
-impl From<ClusterApiVersion> for ApiVersion {
-    fn from(version: ClusterApiVersion) -> Self {
-        match version {
-            ClusterApiVersion::V1beta2 => Self::V1Beta2,
-            ClusterApiVersion::V1beta1 => Self::V1Beta1,
-        }
-    }
-}
-
 impl NodeTool {
     pub(super) const fn output(self) -> Output {
         match self {
@@ -60,9 +42,9 @@ impl NodeTool {
             Self::KarpenterUserData => Output::Platform(Platform::KarpenterUserData),
             Self::Rke2 => Output::Platform(Platform::Rke2),
             Self::KubeProxy => Output::KubeProxy,
-            Self::ClusterApi => Output::Machines(|input, _| machine_objects(input)),
-            Self::AutoscalerHints => Output::Machines(|input, _| autoscaler_hints(input)),
-            Self::ClusterClassPatch => Output::Machines(cluster_class_patches),
+            Self::ClusterApi => Output::ClusterApi(|input, _| machine_objects(input)),
+            Self::AutoscalerHints => Output::ClusterApi(|input, _| autoscaler_hints(input)),
+            Self::ClusterClassPatch => Output::ClusterApi(cluster_class_patches),
         }
     }
 
@@ -74,11 +56,6 @@ impl NodeTool {
     /// Whether the output selects a class of machines, that of `--machine-deployment-class`.
     pub(super) const fn has_class(self) -> bool {
         matches!(self, Self::ClusterClassPatch)
-    }
-
-    /// Whether the output has objects of Cluster API, in the version of `--cluster-api-version`.
-    pub(super) const fn has_version(self) -> bool {
-        matches!(self, Self::ClusterApi | Self::ClusterClassPatch)
     }
 }
 
@@ -94,8 +71,8 @@ pub(super) enum Output {
     /// The ConfigMap of kube-proxy in pods.
     KubeProxy,
     /// What machines of Cluster API need.
-    Machines(RenderMachines),
+    ClusterApi(RenderClusterApi),
 }
 
 /// Renders for machines of Cluster API, and for a class of them, if one is specified.
-pub(super) type RenderMachines = fn(&Input, class: Option<&str>) -> Result<Documents, Vec<LocatedProblem>>;
+pub(super) type RenderClusterApi = fn(&Input, class: Option<&str>) -> Result<Documents, Vec<LocatedProblem>>;

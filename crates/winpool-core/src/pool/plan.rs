@@ -14,11 +14,11 @@ use winpool_api::{
 use super::{
     Members, Pool, Snapshot, Spec,
     classes::{self, ClassPlan},
+    cluster_api::{self, ClusterApiPlan},
     config_in_effect::NodeConfigs,
     configs::{self, ConfigPlan, ExpectedNode, Rendering},
     delivery::{self, DeliveryPlan, DeliveryState},
     evictions::Evictions,
-    machines::{self, MachinesPlan},
     membership::{Membership, SharedNode},
     nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
     rollout::{FailureReason, NodeFailure},
@@ -89,7 +89,7 @@ pub struct ActivePool {
     pub classes: Vec<ClassPlan>,
     pub configs: ConfigPlan,
     pub delivery: DeliveryPlan,
-    pub machines: MachinesPlan,
+    pub cluster_api: ClusterApiPlan,
     /// The keys of taints and labels that the pool has set or is about to set.
     pub applied: Applied,
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
@@ -206,7 +206,7 @@ impl<'a> Planner<'a> {
         let patches = written.chain(self.released(of_pool.released.iter().map(AsRef::as_ref))).collect();
         let applied = self.applied(pool, spec, &members, &of_pool.recorded, &taints);
         let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
-        let machines = machines::plan(snapshot, (pool, spec), &nodes);
+        let cluster_api = cluster_api::plan(snapshot, (pool, spec), &nodes);
         // A node that leaves the pool is patched after that.
         let uncordoned = delivery::uncordoned(of_pool.released.iter().map(AsRef::as_ref));
         let steps = vec![
@@ -217,11 +217,11 @@ impl<'a> Planner<'a> {
             patches,
             delivery.confirmations.clone(),
             delivery.operations.clone(),
-            machines.secrets.clone(),
-            machines.create.clone(),
-            machines.patch.clone(),
-            machines.prune[0].clone(),
-            machines.prune[1].clone(),
+            cluster_api.secrets.clone(),
+            cluster_api.create.clone(),
+            cluster_api.patch.clone(),
+            cluster_api.prune[0].clone(),
+            cluster_api.prune[1].clone(),
             classes
                 .iter()
                 .filter_map(|class| class.apply.clone())
@@ -237,7 +237,7 @@ impl<'a> Planner<'a> {
             classes,
             configs,
             delivery,
-            machines,
+            cluster_api,
             applied,
             unverified: of_pool.unverified.clone(),
             taints,
@@ -336,10 +336,10 @@ impl<'a> Planner<'a> {
             let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
-            steps.extend(machines::removed(snapshot, pool));
+            steps.extend(cluster_api::removed(snapshot, pool));
             steps.push(stripped);
             steps.push(removed.into_iter().chain(configs.map(|map| map.delete())).collect());
-            let is_last = has_finalizer(pool) && !machines::is_unknown(snapshot, pool);
+            let is_last = has_finalizer(pool) && !cluster_api::is_unknown(snapshot, pool);
             awaits_unwatched = is_last && snapshot.unwatched.is_none();
             steps.extend((is_last && !awaits_unwatched).then(|| vec![remove_finalizer(pool)]));
         }

@@ -11,17 +11,29 @@ pub mod hints;
 mod plan;
 mod rules;
 mod state;
+mod stored;
 mod templates;
 mod views;
 
+use super::{Pool, Spec};
+
 pub use self::{
     group::{GroupPlan, Reference},
-    plan::{MachinesPlan, Selected, are_elsewhere, has_left_objects, is_unknown, plan, removed},
-    rules::{MachineCapacity, MachineRules},
+    plan::{ClusterApiPlan, Selected, are_elsewhere, has_left_objects, is_unknown, plan, removed},
+    rules::{ClusterApiRules, MachineCapacity},
     state::{ClusterApiObjects, ClusterApiState, described_infrastructure},
-    templates::{DesiredTemplate, Templates, labels, secret_object, template_object},
+    stored::{labels, secret_object, template_object},
+    templates::{DesiredTemplate, TemplateRenderer},
     views::{
         ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup,
         MachinePoolView, MachineSetView, MachineView, TemplateView, key_of,
     },
 };
+
+/// A pool whose machines Cluster API creates.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterApiPool<'a> {
+    pub pool: &'a Pool,
+    pub spec: &'a Spec,
+    pub rules: &'a ClusterApiRules,
+}

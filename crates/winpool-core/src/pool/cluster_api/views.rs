@@ -1,4 +1,4 @@
-//! Cluster API's objects as observed. Both versions are read: they differ in references only.
+//! Cluster API's objects as observed.
 
 use std::collections::BTreeMap;
 
@@ -165,14 +165,6 @@ fn number(field: &Value) -> Option<u32> {
     field.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-/// The group of a reference: v1beta1 has `apiVersion`, v1beta2 `apiGroup`.
-fn group_of(reference: &Value) -> String {
-    match reference["apiGroup"].as_str().unwrap_or_default() {
-        "" => text(&reference["apiVersion"]).split_once('/').map_or("", |(group, _)| group).to_owned(),
-        group => group.to_owned(),
-    }
-}
-
 /// `namespace/name`.
 pub fn key_of(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
@@ -183,7 +175,7 @@ fn has_annotation(metadata: &ObjectMeta, key: &str) -> bool {
 }
 
 impl ClusterView {
-    /// Reads an object of either version.
+    /// Reads an object.
     pub fn from_object(object: &DynamicObject) -> Self {
         let paused = object.data["spec"]["paused"] == true;
         Self {
@@ -194,7 +186,7 @@ impl ClusterView {
 }
 
 impl MachineGroup {
-    /// Reads an object of either version.
+    /// Reads an object.
     pub fn from_object(kind: GroupKind, object: DynamicObject) -> Self {
         let DynamicObject { metadata, data, .. } = object;
         let (spec, machine) = (&data["spec"], &data["spec"]["template"]["spec"]);
@@ -202,7 +194,7 @@ impl MachineGroup {
         let reference = Some(&machine["infrastructureRef"]).filter(|reference| reference.is_object());
         let infrastructure = reference.map(|reference| InfrastructureReference {
             namespace: namespace.clone(),
-            group: group_of(reference),
+            group: text(&reference["apiGroup"]),
             kind: text(&reference["kind"]),
             name: text(&reference["name"]),
         });
@@ -245,8 +237,8 @@ impl MachineGroup {
     }
 }
 
-/// Whether an entry of the managed fields has the name in the reference to the bootstrap object. Where the reference is atomic,
-/// the entry has it as a whole, without fields.
+/// Whether an entry of the managed fields has the name in the reference to the bootstrap object. That of a client which writes in
+/// v1beta1, where references are atomic, has it as a whole, without fields.
 fn owns_reference(entry: &ManagedFieldsEntry) -> bool {
     let path = "/f:spec/f:template/f:spec/f:bootstrap/f:configRef";
     let reference = entry.fields_v1.as_ref().and_then(|fields| fields.0.pointer(path)?.as_object());
@@ -254,7 +246,7 @@ fn owns_reference(entry: &ManagedFieldsEntry) -> bool {
 }
 
 impl MachineSetView {
-    /// Reads an object of either version.
+    /// Reads an object.
     pub fn from_object(object: &DynamicObject) -> Self {
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let template = &object.data["spec"]["template"]["spec"]["bootstrap"]["configRef"];
@@ -272,7 +264,7 @@ fn label_of<'a>(metadata: &'a ObjectMeta, key: &str) -> &'a str {
 }
 
 impl MachineView {
-    /// Reads an object of either version.
+    /// Reads an object.
     pub fn from_object(object: &DynamicObject) -> Self {
         let (node, reported) = (&object.data["status"]["nodeRef"], &object.data["status"]["nodeInfo"]);
         let (kind, group) = match label_of(&object.metadata, DEPLOYMENT_NAME) {

@@ -3,6 +3,7 @@
 use winpool_api::{
     ClusterApiStatus, MachineGroupStatus, NextTemplate,
     conditions::{ComputedCondition, MACHINES_TEMPLATED},
+    facts::cluster_api::{SERVED_SINCE, VERSION},
     names::{annotation, reason},
 };
 
@@ -11,16 +12,15 @@ use crate::{
     Problem,
     kind::Kind,
     operation::{Action, Write},
-    pool::machines::{ClusterApiState, GroupPlan, MachineRules, Reference, Selected, has_left_objects},
+    pool::cluster_api::{ClusterApiRules, ClusterApiState, GroupPlan, Reference, Selected, has_left_objects},
     text::{counted, some_of, some_of_many},
 };
 
 /// The machines of a pool that uses Cluster API.
 pub fn status(input: &ReportInput) -> Option<ClusterApiStatus> {
-    match input.active.machines.state.as_ref().unwrap_or(&input.snapshot.cluster_api.and_then(|_| Some(None))) {
+    match input.active.cluster_api.state.as_ref().unwrap_or(&input.snapshot.cluster_api.and_then(|_| Some(None))) {
         ClusterApiState::Installed(Some(selected)) => Some(ClusterApiStatus {
-            version: selected.version.to_string(),
-            namespace: input.spec.machines.as_ref().map(|rules| rules.namespace.clone()).unwrap_or_default(),
+            namespace: input.spec.cluster_api.as_ref().map(|rules| rules.namespace.clone()).unwrap_or_default(),
             machines: selected.groups.iter().map(|group| group.machines).sum(),
             up_to_date: selected.groups.iter().map(|group| group.up_to_date).sum(),
             groups: selected.groups.iter().map(|group| group_status(input, group)).collect(),
@@ -58,9 +58,9 @@ fn group_status(input: &ReportInput, group: &GroupPlan) -> MachineGroupStatus {
 
 /// `MachinesTemplated`; `None` if the pool does not use Cluster API.
 pub fn machines_templated(input: &ReportInput) -> Option<ComputedCondition> {
-    let rules = input.spec.machines.as_ref()?;
-    let MachineRules { namespace, cluster, .. } = rules;
-    Some(match input.active.machines.state.as_ref().unwrap_or(&ClusterApiState::Unknown) {
+    let rules = input.spec.cluster_api.as_ref()?;
+    let ClusterApiRules { namespace, cluster, .. } = rules;
+    Some(match input.active.cluster_api.state.as_ref().unwrap_or(&ClusterApiState::Unknown) {
         ClusterApiState::Unknown => {
             let message = "Cluster API is being read. If this persists, apply config/cluster-api";
             MACHINES_TEMPLATED.because(reason::PROGRESSING, message)
@@ -71,7 +71,8 @@ pub fn machines_templated(input: &ReportInput) -> Option<ComputedCondition> {
         }
         ClusterApiState::Unsupported(versions) => {
             let message = format!(
-                "Cluster API serves {}, and winpool knows v1beta2 and v1beta1. Upgrade Cluster API, or winpool",
+                "winpool needs Cluster API's resources in {VERSION}, and the cluster serves only {}. Upgrade Cluster API to \
+                 {SERVED_SINCE} or later",
                 some_of(versions)
             );
             MACHINES_TEMPLATED.because(reason::CONTRACT_UNSUPPORTED, message)
@@ -90,7 +91,7 @@ pub fn machines_templated(input: &ReportInput) -> Option<ComputedCondition> {
 }
 
 /// The problems, the worst first.
-fn problems(input: &ReportInput, rules: &MachineRules, selected: &Selected) -> [Option<ComputedCondition>; 9] {
+fn problems(input: &ReportInput, rules: &ClusterApiRules, selected: &Selected) -> [Option<ComputedCondition>; 9] {
     [
         none_selected(rules, selected),
         conflict(selected),
@@ -114,7 +115,7 @@ fn problem<T: AsRef<str>>(
     about(&MACHINES_TEMPLATED, reason, &groups, |_, names| message(names))
 }
 
-fn none_selected(rules: &MachineRules, selected: &Selected) -> Option<ComputedCondition> {
+fn none_selected(rules: &ClusterApiRules, selected: &Selected) -> Option<ComputedCondition> {
     let kind = rules.kind.name();
     let others = selected.of_other_clusters.iter().map(|(name, cluster)| format!("{name} (cluster {cluster})"));
     let others: Vec<_> = others.collect();
@@ -159,14 +160,14 @@ fn unwritten(input: &ReportInput) -> Option<ComputedCondition> {
 
 /// A pool that does not write, although something differs.
 fn observing(input: &ReportInput) -> Option<ComputedCondition> {
-    let machines = &input.active.machines;
-    let pending = machines.create.iter().chain(&machines.patch).filter(|write| write.change.is_some()).count();
+    let plan = &input.active.cluster_api;
+    let pending = plan.create.iter().chain(&plan.patch).filter(|write| write.change.is_some()).count();
     let message = format!("{} of Cluster API pending, and the pool does not write", counted(pending, "change"));
     let condition = || MACHINES_TEMPLATED.because(reason::OBSERVING, message).about(pending);
     (input.withheld && pending > 0).then(condition)
 }
 
-fn not_expressible(rules: &MachineRules, selected: &Selected) -> Option<ComputedCondition> {
+fn not_expressible(rules: &ClusterApiRules, selected: &Selected) -> Option<ComputedCondition> {
     let groups = || selected.groups.iter().filter(|group| !group.missing_labels.is_empty());
     let missing = some_of(&groups().next()?.missing_labels);
     let kind = rules.kind.name();

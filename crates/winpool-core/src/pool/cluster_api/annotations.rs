@@ -83,7 +83,7 @@ pub fn record(group: &MachineGroup, template: &str, rendered_from: &str) -> Opti
 
 /// Removes the annotations of a pool from groups that it no longer selects.
 pub fn abandoned(snapshot: &Snapshot, pool: &Pool) -> Vec<Write> {
-    removals(snapshot, pool, |group| !group.paused && !pool.machines().is_some_and(|rules| rules.selects(group)))
+    removals(snapshot, pool, |group| !group.paused && !pool.cluster_api().is_some_and(|rules| rules.selects(group)))
 }
 
 /// Removes the annotations of a pool that is deleted, also from paused groups: otherwise they would remain.
@@ -104,7 +104,7 @@ fn removals(snapshot: &Snapshot, pool: &Pool, from: impl Fn(&MachineGroup) -> bo
         } else {
             "remove the record of its template"
         };
-        (!set.is_empty()).then(|| Write { change: Some(change.to_owned()), ..group.patch(objects.version, body) })
+        (!set.is_empty()).then(|| Write { change: Some(change.to_owned()), ..group.patch(body) })
     };
     let groups = GroupKind::ALL.into_iter().flat_map(|kind| objects.groups(kind));
     groups.filter(|group| pool.has_machines_in(&group.namespace) && from(group)).filter_map(removal).collect()

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use winpool_api::facts::cluster_api::ApiVersion;
-
 use super::{
-    annotations,
-    group::{self, GroupPlan},
-    rules::MachineRules,
+    ClusterApiPool, annotations,
+    group::{GroupPlan, GroupPlanner},
+    rules::ClusterApiRules,
     state::{ClusterApiObjects, ClusterApiState},
-    templates::{self, Templates},
+    stored::{self, StoredTemplates},
+    templates::{self, TemplateRenderer},
     views::{GroupKind, MachineView, TemplateView, key_of},
 };
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
 
 /// The plan for the machines of a pool.
 #[derive(Clone, Debug, Default)]
-pub struct MachinesPlan {
+pub struct ClusterApiPlan {
     /// The selected groups, if the Cluster exists; `None` if the pool does not use Cluster API.
     pub state: Option<ClusterApiState<Option<Box<Selected>>>>,
     pub secrets: Vec<Write>,
@@ -34,8 +33,6 @@ pub struct MachinesPlan {
 /// The machines that a pool selects.
 #[derive(Clone, Debug)]
 pub struct Selected {
-    /// The version in which objects are written.
-    pub version: ApiVersion,
     /// The groups, by name.
     pub groups: Vec<GroupPlan>,
     /// The groups that match the selector and belong to another cluster, with its name.
@@ -45,15 +42,15 @@ pub struct Selected {
 }
 
 /// Plans the machines of a pool.
-pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&WindowsNode]) -> MachinesPlan {
+pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&WindowsNode]) -> ClusterApiPlan {
     let abandoned = annotations::abandoned(snapshot, pool);
-    let of_state = |state| MachinesPlan {
+    let of_state = |state| ClusterApiPlan {
         state,
         patch: abandoned.clone(),
-        prune: deleted(snapshot, &templates_of_other_kinds(snapshot, pool)),
-        ..MachinesPlan::default()
+        prune: stored::delete(&templates_of_other_kinds(snapshot, pool)),
+        ..ClusterApiPlan::default()
     };
-    let Some(rules) = &spec.machines else { return of_state(None) };
+    let Some(rules) = &spec.cluster_api else { return of_state(None) };
     let Some(objects) = snapshot.cluster_api.installed() else {
         return of_state(Some(snapshot.cluster_api.and_then(|_| None)));
     };
@@ -62,28 +59,29 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
     };
     let matching = objects.groups(rules.kind).into_iter().filter(|group| rules.matches(group));
     let (own, others): (Vec<_>, Vec<_>) = matching.partition(|group| rules.selects(group));
-    let mut templates = Templates::new(snapshot, objects, (pool, spec, rules), members);
-    let groups: Vec<_> = own
-        .iter()
-        .map(|group| group::plan(snapshot, objects, (pool, spec, rules), group, cluster.paused, &mut templates))
-        .collect();
+    let of = ClusterApiPool { pool, spec, rules };
+    let renderer = TemplateRenderer::new(snapshot, objects, of);
+    let stored = StoredTemplates { objects, of };
+    let templates = templates::of_groups(&renderer, &stored, &own, members);
+    let planner = GroupPlanner { snapshot, objects, of, cluster_paused: cluster.paused, renderer: &renderer };
+    let groups: Vec<_> = own.iter().zip(&templates).map(|(group, templates)| planner.plan(group, templates)).collect();
     let patch = groups.iter().filter_map(|group| group.patch.clone()).chain(abandoned).collect();
-    let (secrets, create) = templates.missing();
+    let (secrets, create) = stored.missing(&templates);
+    let unused: Vec<_> =
+        stored.unused(&templates).into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
+    let prune = stored::delete(&unused);
     let selected = Selected {
-        version: objects.version,
         of_other_clusters: others.iter().map(|group| (group.name.clone(), group.cluster.clone())).collect(),
         elsewhere: is_elsewhere(snapshot, objects, rules),
         groups,
     };
-    let unused: Vec<_> = templates.unused().into_iter().chain(templates_of_other_kinds(snapshot, pool)).collect();
-    let prune = templates::delete(objects.version, &unused);
     let state = Some(ClusterApiState::Installed(Some(Box::new(selected))));
-    MachinesPlan { state, secrets, create, patch, prune }
+    ClusterApiPlan { state, secrets, create, patch, prune }
 }
 
 /// The templates of a pool that no longer uses Cluster API or this kind of group, if nothing refers to them.
 fn templates_of_other_kinds<'a>(snapshot: &'a Snapshot, pool: &'a Pool) -> Vec<(GroupKind, &'a TemplateView)> {
-    unreferenced_templates(snapshot, pool, |kind| pool.machines().is_none_or(|rules| rules.kind != kind))
+    unreferenced_templates(snapshot, pool, |kind| pool.cluster_api().is_none_or(|rules| rules.kind != kind))
 }
 
 fn unreferenced_templates<'a>(
@@ -93,13 +91,7 @@ fn unreferenced_templates<'a>(
 ) -> Vec<(GroupKind, &'a TemplateView)> {
     let Some(objects) = snapshot.cluster_api.installed() else { return Vec::new() };
     let kinds = GroupKind::ALL.into_iter().filter(|kind| of(*kind));
-    kinds.flat_map(|kind| templates::unreferenced(objects, kind, pool, |_| false)).collect()
-}
-
-/// Deletes templates in two steps.
-fn deleted(snapshot: &Snapshot, templates: &[(GroupKind, &TemplateView)]) -> [Vec<Write>; 2] {
-    let objects = snapshot.cluster_api.installed();
-    objects.map(|objects| templates::delete(objects.version, templates)).unwrap_or_default()
+    kinds.flat_map(|kind| stored::unreferenced(objects, kind, pool, |_| false)).collect()
 }
 
 /// Whether a pool may have written objects of Cluster API that cannot be read now, so that its cleanup has to wait.
@@ -109,7 +101,7 @@ pub fn is_unknown(snapshot: &Snapshot, pool: &Pool) -> bool {
 
 /// Removes what a pool added, when it is deleted with Cleanup, in two steps. Templates that machines may still need are kept.
 pub fn removed(snapshot: &Snapshot, pool: &Pool) -> [Vec<Write>; 2] {
-    let [mut first, second] = deleted(snapshot, &unreferenced_templates(snapshot, pool, |_| true));
+    let [mut first, second] = stored::delete(&unreferenced_templates(snapshot, pool, |_| true));
     first.extend(annotations::of_deleted(snapshot, pool));
     [first, second]
 }
@@ -117,17 +109,17 @@ pub fn removed(snapshot: &Snapshot, pool: &Pool) -> [Vec<Write>; 2] {
 /// Whether objects of Cluster API are left that a pool created or annotated.
 pub fn has_left_objects(snapshot: &Snapshot, pool: &Pool) -> bool {
     let Some(objects) = snapshot.cluster_api.installed() else { return false };
-    let templates = GroupKind::ALL.into_iter().flat_map(|kind| templates::own(objects, kind, pool));
+    let templates = GroupKind::ALL.into_iter().flat_map(|kind| stored::own(objects, kind, pool));
     templates.count() > 0 || !annotations::of_deleted(snapshot, pool).is_empty()
 }
 
 /// Whether the machines of a pool have nodes, and none of them is in this cluster.
 pub fn are_elsewhere(snapshot: &Snapshot, spec: &Spec) -> bool {
     let objects = snapshot.cluster_api.installed();
-    spec.machines.as_ref().zip(objects).is_some_and(|(rules, objects)| is_elsewhere(snapshot, objects, rules))
+    spec.cluster_api.as_ref().zip(objects).is_some_and(|(rules, objects)| is_elsewhere(snapshot, objects, rules))
 }
 
-fn is_elsewhere(snapshot: &Snapshot, objects: &ClusterApiObjects, rules: &MachineRules) -> bool {
+fn is_elsewhere(snapshot: &Snapshot, objects: &ClusterApiObjects, rules: &ClusterApiRules) -> bool {
     let groups = objects.groups(rules.kind).into_iter().filter(|group| rules.selects(group));
     let keys: BTreeSet<String> = groups.map(|group| key_of(&group.namespace, &group.name)).collect();
     let is_of = |machine: &MachineView| machine.kind == rules.kind && keys.contains(&machine.group);

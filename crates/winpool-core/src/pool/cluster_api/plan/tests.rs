@@ -7,8 +7,8 @@ use crate::{
     operation::Action,
     pool::{
         Consents, ProfileView,
-        machines::{
-            ClusterView, Infrastructure, KubeadmConfigView, MachineGroup, MachinePoolView, MachineRules,
+        cluster_api::{
+            ClusterApiRules, ClusterView, Infrastructure, KubeadmConfigView, MachineGroup, MachinePoolView,
             MachineSetView, MachineView, Reference, TemplateView,
         },
     },
@@ -89,7 +89,7 @@ impl Cluster {
         }
     }
 
-    fn plan(&mut self) -> MachinesPlan {
+    fn plan(&mut self) -> ClusterApiPlan {
         self.snapshot.cluster_api = ClusterApiState::Installed(std::sync::Arc::new(self.objects.clone()));
         let pool = self.snapshot.pools.get("web").unwrap();
         plan(&self.snapshot, (pool, pool.spec.as_ref().unwrap()), &[])
@@ -136,7 +136,7 @@ fn deployment(bootstrap: &str, rest: Value) -> MachineGroup {
     group(GroupKind::Deployment, "web-md", bootstrap, rest)
 }
 
-fn is_empty(plan: &MachinesPlan) -> bool {
+fn is_empty(plan: &ClusterApiPlan) -> bool {
     [&plan.secrets, &plan.create, &plan.patch, &plan.prune[0], &plan.prune[1]]
         .iter()
         .all(|operations| operations.is_empty())
@@ -226,8 +226,8 @@ fn a_group_keeps_its_template_if_only_winpool_renders_another_one() {
     assert_eq!(held.differences.len(), 1, "{:?}", held.differences);
     assert!(held.differences[0].ends_with("content.maxPods: 100 → 110"), "{:?}", held.differences);
 
-    let rules = |cluster: &mut Cluster, change: fn(&mut MachineRules)| {
-        cluster.edit_pool(|pool| change(pool.spec.as_mut().unwrap().machines.as_mut().unwrap()));
+    let rules = |cluster: &mut Cluster, change: fn(&mut ClusterApiRules)| {
+        cluster.edit_pool(|pool| change(pool.spec.as_mut().unwrap().cluster_api.as_mut().unwrap()));
     };
     let new = held.to.clone();
     let table: [(&str, bool, &dyn Fn(&mut Cluster)); 8] = [

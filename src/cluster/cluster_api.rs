@@ -1,4 +1,4 @@
-//! Cluster API's objects: which versions are served, their stores, and requests for them.
+//! Cluster API's objects: whether they are served, their stores, and requests for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,10 +12,10 @@ use kube::{
 };
 use serde_json::Value;
 use tokio::sync::watch;
-use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
+use winpool_api::facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP};
 use winpool_core::{
     kind::Kind,
-    pool::machines::{
+    pool::cluster_api::{
         ClusterApiObjects, ClusterApiState, ClusterView, Infrastructure, InfrastructureReference, KubeadmConfigView,
         MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
     },
@@ -24,53 +24,42 @@ use winpool_core::{
 use super::{Store, status_code};
 
 /// Reads what a cluster serves of Cluster API.
-pub async fn served(client: &Client) -> kube::Result<ClusterApiState<ApiVersion>> {
+pub async fn served(client: &Client) -> kube::Result<ClusterApiState<()>> {
     let groups = client.list_api_groups().await?.groups;
-    let versions_of = |name: &str| {
-        let group = groups.iter().find(|group| group.name == name);
-        group
-            .into_iter()
-            .flat_map(|group| &group.versions)
-            .map(|version| version.version.clone())
-            .collect::<BTreeSet<_>>()
+    let groups = groups.into_iter().filter(|group| [CORE_GROUP, BOOTSTRAP_GROUP].contains(&group.name.as_str()));
+    let mut served = BTreeSet::new();
+    for version in groups.flat_map(|group| group.versions) {
+        let resources = client.list_api_group_resources(&version.group_version).await?.resources;
+        served.extend(resources.into_iter().map(|resource| (version.group_version.clone(), resource.kind)));
+    }
+    Ok(state(&served))
+}
+
+/// What a cluster can do that serves these kinds, each with group and version: each kind has its own CustomResourceDefinition,
+/// so that some of them are missing while Cluster API is being installed or removed.
+fn state(served: &BTreeSet<(String, String)>) -> ClusterApiState<()> {
+    let versions = |kind: &Kind| -> BTreeSet<&String> {
+        let group = format!("{}/", kind.group);
+        let of_kind = served.iter().filter(|(version, name)| *name == kind.name && version.starts_with(&group));
+        of_kind.map(|(version, _)| version).collect()
     };
-    let (core, bootstrap) = (versions_of(CORE_GROUP), versions_of(BOOTSTRAP_GROUP));
-    if core.is_empty() || bootstrap.is_empty() {
-        return Ok(ClusterApiState::NotInstalled);
+    let all = Kind::CLUSTER_API.iter().map(|kind| (kind.api_version(), versions(kind)));
+    let mut missing = all.filter(|(needed, versions)| !versions.contains(needed)).peekable();
+    if missing.peek().is_none() {
+        return ClusterApiState::Installed(());
     }
-    let is_listed = |version: &ApiVersion| [&core, &bootstrap].iter().all(|versions| versions.contains(version.name()));
-    let listed: Vec<_> = ApiVersion::ALL.into_iter().filter(is_listed).collect();
-    for version in &listed {
-        if serves_all_kinds(client, *version).await? {
-            return Ok(ClusterApiState::Installed(*version));
-        }
-    }
-    // While it is being installed or removed, some of its kinds are missing.
-    let is_unknown = listed.is_empty();
-    Ok(if is_unknown {
-        ClusterApiState::Unsupported(core.into_iter().collect())
-    } else {
+    let others: BTreeSet<_> = missing.flat_map(|(_, versions)| versions).collect();
+    if others.is_empty() {
         ClusterApiState::NotInstalled
-    })
-}
-
-/// Whether all kinds are served in a version: each has its own CustomResourceDefinition.
-async fn serves_all_kinds(client: &Client, version: ApiVersion) -> kube::Result<bool> {
-    for group in [CORE_GROUP, BOOTSTRAP_GROUP] {
-        let resources = client.list_api_group_resources(&format!("{group}/{version}")).await?.resources;
-        let mut needed = Kind::CLUSTER_API.into_iter().filter(|kind| kind.group == group);
-        if !needed.all(|kind| resources.iter().any(|resource| resource.kind == kind.name)) {
-            return Ok(false);
-        }
+    } else {
+        ClusterApiState::Unsupported(others.into_iter().cloned().collect())
     }
-    Ok(true)
 }
 
-/// The stores of Cluster API's kinds in one version.
-#[derive(Clone)]
+/// The stores of Cluster API's kinds.
+#[derive(Clone, Default)]
 #[allow(missing_docs)] // as in [`ClusterApiObjects`]
 pub struct ClusterApiStores {
-    pub version: ApiVersion,
     pub clusters: Store<ClusterView>,
     pub deployments: Store<MachineGroup>,
     pub pools: Store<MachinePoolView>,
@@ -82,21 +71,6 @@ pub struct ClusterApiStores {
 }
 
 impl ClusterApiStores {
-    /// Stores that are not synced.
-    pub fn new(version: ApiVersion) -> Self {
-        Self {
-            version,
-            clusters: Store::default(),
-            deployments: Store::default(),
-            pools: Store::default(),
-            sets: Store::default(),
-            machines: Store::default(),
-            templates: Store::default(),
-            configs: Store::default(),
-            infrastructure: watch::Sender::default(),
-        }
-    }
-
     /// The objects, once all kinds were listed.
     pub fn objects(&self) -> Option<Arc<ClusterApiObjects>> {
         let synced = self.clusters.is_synced()
@@ -108,7 +82,6 @@ impl ClusterApiStores {
             && self.configs.is_synced();
         synced.then(|| {
             Arc::new(ClusterApiObjects {
-                version: self.version,
                 clusters: self.clusters.all(),
                 deployments: self.deployments.all(),
                 pools: self.pools.all(),
@@ -155,4 +128,40 @@ pub async fn infrastructure(
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let capacity = capacity.into_iter().flatten().map(|(resource, value)| (resource.clone(), text(value))).collect();
     Ok(Some(Infrastructure { capacity }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_kinds_are_needed_in_one_version() {
+        let in_versions = |core: &str, bootstrap: &str| -> BTreeSet<(String, String)> {
+            let version = |kind: &Kind| if kind.group == CORE_GROUP { core } else { bootstrap };
+            let kinds = Kind::CLUSTER_API.iter();
+            kinds.map(|kind| (format!("{}/{}", kind.group, version(kind)), kind.name.to_owned())).collect()
+        };
+        let only = |versions: &[&str]| {
+            ClusterApiState::Unsupported(versions.iter().map(|version| (*version).to_owned()).collect())
+        };
+        let (core, bootstrap) = ("cluster.x-k8s.io/v1beta1", "bootstrap.cluster.x-k8s.io/v1beta1");
+        let mut both = in_versions("v1beta1", "v1beta1");
+        both.extend(in_versions("v1beta2", "v1beta2"));
+        // Other bootstrap providers serve the version of their own kinds.
+        let mut of_others = in_versions("v1beta2", "v1beta1");
+        of_others.insert(("bootstrap.cluster.x-k8s.io/v1beta2".to_owned(), "EKSConfig".to_owned()));
+        let mut partly = in_versions("v1beta2", "v1beta2");
+        partly.pop_first();
+        for (served, expected) in [
+            (in_versions("v1beta2", "v1beta2"), ClusterApiState::Installed(())),
+            (both, ClusterApiState::Installed(())),
+            (in_versions("v1beta1", "v1beta1"), only(&[bootstrap, core])),
+            (in_versions("v1beta1", "v1beta2"), only(&[core])),
+            (of_others, only(&[bootstrap])),
+            (partly, ClusterApiState::NotInstalled),
+            (BTreeSet::new(), ClusterApiState::NotInstalled),
+        ] {
+            assert_eq!(state(&served), expected, "{served:?}");
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 use kube::core::DynamicObject;
 use serde::Deserialize;
-use serde_json::Value;
 use winpool_api::{
     conditions::{Harm, Subject},
     facts::cluster_api::{DEPLOYMENT_NAME, is_problem},
@@ -10,11 +9,6 @@ use winpool_api::{
 
 use super::PoolProblem;
 use crate::{kind::Kind, pool::Pool};
-
-/// The places of conditions: of the version of the object, and, in v1beta1, of v1beta2.
-const CONDITIONS: [&str; 2] = ["/status/conditions", "/status/v1beta2/conditions"];
-/// The severity of a condition of v1beta1 that is no problem.
-const INFO: &str = "Info";
 
 /// A MachineDeployment, MachinePool or MachineSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +21,7 @@ pub struct MachineObject {
     problems: Vec<MachineCondition>,
 }
 
-/// A condition of either version.
+/// A condition of such an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineCondition {
@@ -36,30 +30,22 @@ pub struct MachineCondition {
     status: String,
     reason: String,
     message: String,
-    severity: String,
 }
 
 impl MachineObject {
     pub const KINDS: [Kind; 3] = [Kind::MACHINE_DEPLOYMENT, Kind::MACHINE_POOL, Kind::MACHINE_SET];
 
-    /// Reads an object of either version.
+    /// Reads an object.
     pub fn from_object(kind: Kind, object: &DynamicObject) -> Self {
         let metadata = &object.metadata;
         let name = metadata.name.clone().unwrap_or_default();
         let labels = metadata.labels.as_ref().filter(|_| kind == Kind::MACHINE_SET);
         let group = labels.and_then(|labels| labels.get(DEPLOYMENT_NAME)).unwrap_or(&name).clone();
-        let listed = CONDITIONS.into_iter().filter_map(|place| object.data.pointer(place)?.as_array()).flatten();
-        let mut problems: Vec<MachineCondition> = Vec::new();
-        for condition in listed.filter_map(|condition: &Value| MachineCondition::deserialize(condition).ok()) {
-            // In v1beta1, the summary Ready repeats the message of another condition.
-            let is_repeated = problems.iter().any(|known| known.message == condition.message);
-            if is_problem(&condition.kind, &condition.status, &condition.message)
-                && condition.severity != INFO
-                && !is_repeated
-            {
-                problems.push(condition);
-            }
-        }
+        let listed = object.data["status"]["conditions"].as_array().into_iter().flatten();
+        let problems = listed
+            .filter_map(|condition| MachineCondition::deserialize(condition).ok())
+            .filter(|condition| is_problem(&condition.kind, &condition.status, &condition.message))
+            .collect();
         Self { kind, namespace: metadata.namespace.clone().unwrap_or_default(), name, group, problems }
     }
 }

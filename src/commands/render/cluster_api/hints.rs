@@ -10,15 +10,12 @@ use winpool_api::facts::{
 use winpool_core::{
     kubernetes::shell_quoted,
     manifests::LocatedProblem,
-    pool::machines::{GroupKind, hints},
+    pool::cluster_api::{GroupKind, hints},
     render::kubeadm,
 };
 
-use super::{
-    Documents,
-    machines::{Input, MachinePool},
-};
-use crate::commands::output;
+use super::{DeliveredPool, Input};
+use crate::commands::{output, render::Documents};
 
 /// A patch for each pool with `clusterAPI.autoscaling`.
 pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>> {
@@ -44,13 +41,13 @@ pub fn autoscaler_hints(input: &Input) -> Result<Documents, Vec<LocatedProblem>>
 }
 
 /// The labels of a node. Those of its machine are not known.
-fn labels(input: &Input, of: &MachinePool) -> BTreeMap<String, String> {
+fn labels(input: &Input, of: &DeliveredPool) -> BTreeMap<String, String> {
     let of_base = input.base_spec(of).map(kubeadm::node_labels).unwrap_or_default();
     let node_labels = of_base.into_iter().chain(hints::node_labels(of.spec)).collect();
     hints::labels(&of.pool.name, of.spec, &BTreeMap::new(), &node_labels)
 }
 
-fn document(of: &MachinePool, annotations: &BTreeMap<&'static str, String>) -> String {
+fn document(of: &DeliveredPool, annotations: &BTreeMap<&'static str, String>) -> String {
     let kind = of.rules.kind.name();
     let selector = format!("{},{CLUSTER_NAME}={}", of.rules.selector, of.rules.cluster);
     let resource = match of.rules.kind {

@@ -15,7 +15,7 @@ use crate::{
     known_issues::{Version, affected, heading, is_reported, remedy},
     pool::{
         Consents, Members, Pool, Snapshot,
-        machines::{GroupKind, MachineGroup},
+        cluster_api::{GroupKind, MachineGroup},
     },
     text::some_of,
 };
@@ -194,7 +194,7 @@ fn read_group(object: &Value) -> Option<MachineGroup> {
 /// Whether the machines become nodes of a pool: by the selector for them, or by labels that Cluster API copies to their nodes.
 fn selects(pool: &Pool, group: &MachineGroup) -> bool {
     let Ok(spec) = &pool.spec else { return false };
-    if let Some(rules) = &spec.machines {
+    if let Some(rules) = &spec.cluster_api {
         let mut group = group.clone();
         if group.namespace.is_empty() {
             // It is that in which the manifest is applied.

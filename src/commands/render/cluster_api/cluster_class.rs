@@ -7,19 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use winpool_api::facts::cluster_api::BOOTSTRAP_GROUP;
 use winpool_core::{
     Problem,
-    manifests::{KUBEADM_CONFIG_TEMPLATE, LocatedProblem},
-    pool::machines::{GroupKind, labels, secret_object},
+    kind::Kind,
+    manifests::LocatedProblem,
+    pool::cluster_api::{GroupKind, labels, secret_object},
     render::{comment_lines, kubeadm::JsonPatches},
 };
 
-use super::{
-    Documents,
-    machines::{Input, MachinePool, RenderedTemplate},
-};
-use crate::commands::output;
+use super::{DeliveredPool, Input, RenderedTemplate};
+use crate::commands::{output, render::Documents};
 
 /// The most operations of one definition.
 const MAX_OPERATIONS: usize = 100;
@@ -45,7 +42,7 @@ pub fn cluster_class_patches(input: &Input, class: Option<&str>) -> Result<Docum
 
 /// A ClusterClass knows the version of Kubernetes, but not that of containerd.
 fn one_containerd(
-    of: &MachinePool,
+    of: &DeliveredPool,
     rendered: Vec<RenderedTemplate>,
 ) -> Result<Vec<RenderedTemplate>, Vec<LocatedProblem>> {
     let minors: BTreeSet<_> = rendered.iter().map(|template| template.kubelet).collect();
@@ -57,11 +54,16 @@ fn one_containerd(
     Err(vec![of.problem(Problem::new("spec.delivery.clusterAPI.containerdVersion", wrong, remedy))])
 }
 
-fn documents(input: &Input, of: &MachinePool, class: &str, rendered: &[RenderedTemplate]) -> BTreeMap<String, String> {
+fn documents(
+    input: &Input,
+    of: &DeliveredPool,
+    class: &str,
+    rendered: &[RenderedTemplate],
+) -> BTreeMap<String, String> {
     let (pool, namespace) = (of.pool.name.as_str(), of.rules.namespace.as_str());
     let (mut documents, mut patches, mut assumed) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
     for RenderedTemplate { kubelet, containerd, desired } in rendered {
-        let found = desired.template.patches(input.base_spec(of), input.version, &desired.name);
+        let found = desired.template.patches(input.base_spec(of), &desired.name);
         assumed.extend(assumptions(&found));
         let version = match of.rules.kind {
             GroupKind::Deployment => ".builtin.machineDeployment.version",
@@ -71,7 +73,7 @@ fn documents(input: &Input, of: &MachinePool, class: &str, rendered: &[RenderedT
             "name": format!("{pool}-kubelet-{kubelet}"),
             "description": format!("Adds WindowsNodePool {pool}, for kubelet {kubelet} with containerd {containerd}."),
             "enabledIf": format!("{{{{ and .{} (semverCompare \"~{kubelet}.0-0\" {version}) }}}}", variable(pool)),
-            "definitions": definitions(input, of.rules.kind, class, &found.operations),
+            "definitions": definitions(of.rules.kind, class, &found.operations),
         }));
         if !desired.template.secret.is_empty() {
             let labels = labels(pool, &of.rules.cluster);
@@ -95,7 +97,7 @@ fn documents(input: &Input, of: &MachinePool, class: &str, rendered: &[RenderedT
 }
 
 /// The definitions of a patch, each with as many operations as one can have.
-fn definitions(input: &Input, kind: GroupKind, class: &str, operations: &[Value]) -> Vec<Value> {
+fn definitions(kind: GroupKind, class: &str, operations: &[Value]) -> Vec<Value> {
     let field = match kind {
         GroupKind::Deployment => "machineDeploymentClass",
         GroupKind::Pool => "machinePoolClass",
@@ -103,8 +105,8 @@ fn definitions(input: &Input, kind: GroupKind, class: &str, operations: &[Value]
     let definition = |operations: &[Value]| {
         json!({
             "selector": {
-                "apiVersion": format!("{BOOTSTRAP_GROUP}/{}", input.version),
-                "kind": KUBEADM_CONFIG_TEMPLATE,
+                "apiVersion": Kind::KUBEADM_CONFIG_TEMPLATE.api_version(),
+                "kind": Kind::KUBEADM_CONFIG_TEMPLATE.name,
                 "matchResources": {field: {"names": [class]}},
             },
             "jsonPatches": operations,
@@ -123,7 +125,7 @@ fn variable(pool: &str) -> String {
     format!("winpool{}", pool.split(['-', '.']).map(capitalized).collect::<String>())
 }
 
-fn comment(of: &MachinePool, assumptions: &[String]) -> String {
+fn comment(of: &DeliveredPool, assumptions: &[String]) -> String {
     let known = match &of.rules.template_from {
         Some(name) => format!("The patches are made for the content of KubeadmConfigTemplate {name}."),
         None => {

@@ -5,8 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use winpool_api::facts::cluster_api::ApiVersion;
-
 use super::views::{
     ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup, MachinePoolView,
     MachineSetView, MachineView, TemplateView,
@@ -21,9 +19,9 @@ pub enum ClusterApiState<T> {
     Unknown,
     /// The cluster does not serve its resources.
     NotInstalled,
-    /// It serves only these versions.
+    /// It serves some of its kinds only in these versions, with their groups.
     Unsupported(Vec<String>),
-    /// The cluster serves it: its version, its stores, or its objects.
+    /// The cluster serves it: its stores, or its objects.
     Installed(T),
 }
 
@@ -50,8 +48,6 @@ impl<T> ClusterApiState<T> {
 /// The objects of Cluster API, by `namespace/name`.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterApiObjects {
-    /// The version in which they are read and written.
-    pub version: ApiVersion,
     pub clusters: Objects<ClusterView>,
     pub deployments: Objects<MachineGroup>,
     pub pools: Objects<MachinePoolView>,
@@ -94,7 +90,7 @@ pub fn described_infrastructure<'a>(
     pools: impl Iterator<Item = &'a Pool>,
     groups: impl IntoIterator<Item = &'a MachineGroup>,
 ) -> BTreeSet<InfrastructureReference> {
-    let rules: Vec<_> = pools.filter_map(Pool::machines).filter(|rules| rules.capacity.is_some()).collect();
+    let rules: Vec<_> = pools.filter_map(Pool::cluster_api).filter(|rules| rules.capacity.is_some()).collect();
     let selected = groups.into_iter().filter(|group| rules.iter().any(|rules| rules.selects(group)));
     selected.filter_map(|group| group.infrastructure.clone()).collect()
 }

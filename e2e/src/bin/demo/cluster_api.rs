@@ -14,7 +14,7 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
 use serde_json::json;
-use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, facts::cluster_api::ApiVersion};
+use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, facts::cluster_api::VERSION};
 
 use crate::{
     pools,
@@ -32,10 +32,10 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// When they are not as expected.
 pub async fn show(control_plane: &Arc<ControlPlane>, client: &Client) -> Result<()> {
     println!("\n{}", bold("Machines of Cluster API"));
-    let machines = Machines::new(client.clone(), ApiVersion::V1Beta2);
+    let machines = Machines::new(client.clone());
     let shared = control_plane.clone();
     step("installing the resources of Cluster API", async {
-        install_cluster_api(&shared, &[ApiVersion::V1Beta2]).await?;
+        install_cluster_api(&shared, VERSION).await?;
         blocking(move || install_cluster_api_permissions(&shared)).await?;
         machines.create_cluster().await?;
         machines.create_deployment(DEPLOYMENT, json!({"winpool": NAME}), "v1.36.2", "base-windows").await?;

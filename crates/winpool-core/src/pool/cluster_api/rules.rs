@@ -19,7 +19,7 @@ const PATH: &str = "spec.delivery.clusterAPI";
 /// The machines of a pool, and what their templates contain.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // as in the API
-pub struct MachineRules {
+pub struct ClusterApiRules {
     pub namespace: String,
     pub cluster: String,
     pub kind: GroupKind,
@@ -53,7 +53,7 @@ impl MachineCapacity {
     }
 }
 
-impl MachineRules {
+impl ClusterApiRules {
     /// Parses the rules; `None` if machines do not get their configuration from Cluster API.
     pub fn parse(delivery: &Delivery, has_profile: bool, problems: &mut Vec<Problem>) -> Option<Self> {
         let uses = delivery.method == DeliveryMethod::ClusterApi;
