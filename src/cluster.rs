@@ -6,6 +6,7 @@ mod access;
 mod caches;
 mod claim;
 mod client;
+mod cluster_api;
 mod configuration;
 mod configz;
 mod definitions;
@@ -18,7 +19,6 @@ mod kinds;
 mod kube_proxy;
 mod leases;
 mod list;
-mod machines;
 mod node_logs;
 mod pages;
 mod requests;
@@ -40,6 +40,7 @@ pub use access::Reviewer;
 pub use caches::{Caches, ControllerStores, has_agents, uses_cluster_api};
 pub use claim::Claim;
 pub use client::{client, observed, operator_client};
+pub use cluster_api::{ClusterApiStores, infrastructure, served};
 pub use configuration::check_configuration;
 pub use configz::{ReadConfiguration, kubelet_configurations};
 pub use definitions::{REMEDY as DEFINITIONS_REMEDY, problem_of_definitions};
@@ -55,7 +56,6 @@ pub use list::{
     ListError, is_operator_running, list_machine_objects, list_pools, list_served_pools, list_snapshot,
     list_snapshot_of, list_workloads, wait_for_node_configs,
 };
-pub use machines::{ClusterApiStores, infrastructure, served};
 pub use node_logs::NodeLogReader;
 pub use pages::in_pages;
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};

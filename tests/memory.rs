@@ -22,7 +22,7 @@ use winpool_core::{
     node::WindowsNode,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
-        machines::{
+        cluster_api::{
             ClusterView, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
         },
     },

@@ -1,4 +1,4 @@
-//! Cluster API: its CustomResourceDefinitions in the versions that a test serves, and what its controllers would do with
+//! Cluster API: its CustomResourceDefinitions in the version that a test serves, and what its controllers would do with
 //! MachineDeployments: MachineSets for each template, and Machines with their nodes.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -10,7 +10,7 @@ use kube::{
     core::GroupVersion,
 };
 use serde_json::{Value, json};
-use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP};
+use winpool_api::facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP, VERSION};
 
 use crate::{
     control_plane::{ControlPlane, User},
@@ -62,20 +62,16 @@ pub fn definitions() -> Result<Vec<Value>> {
     files.map(read).collect()
 }
 
-/// Installs the CustomResourceDefinitions with only these versions, and waits until they are served. Of several versions, the
-/// last is stored; there is no conversion between them.
+/// Installs the CustomResourceDefinitions with only this version, and waits until they are served.
 ///
 /// # Errors
 /// When the API server refuses.
-pub async fn install_cluster_api(control_plane: &ControlPlane, versions: &[ApiVersion]) -> Result<()> {
+pub async fn install_cluster_api(control_plane: &ControlPlane, version: &str) -> Result<()> {
     let requests = Requests::to(control_plane).await?;
     for mut crd in definitions()? {
-        let stored = versions.last().context("no version")?;
-        let all = crd["spec"]["versions"].as_array_mut().context("versions")?;
-        all.retain(|version| versions.iter().any(|served| version["name"] == served.name()));
-        for version in all {
-            version["storage"] = json!(version["name"] == stored.name());
-        }
+        let versions = crd["spec"]["versions"].as_array_mut().context("versions")?;
+        versions.retain(|served| served["name"] == version);
+        versions.iter_mut().for_each(|served| served["storage"] = json!(true));
         requests.install(&crd).await?;
     }
     requests.install(&provider()).await
@@ -141,26 +137,24 @@ pub fn install_cluster_api_permissions(control_plane: &ControlPlane) -> Result<(
     Ok(())
 }
 
-/// The objects of Cluster API in one version.
+/// The objects of Cluster API.
 #[derive(Clone)]
 pub struct Machines {
     client: Client,
-    /// The version in which tests read and write.
-    pub version: ApiVersion,
 }
 
 impl Machines {
-    /// The objects in a version. `client` must have all permissions.
+    /// `client` must have all permissions.
     #[must_use]
-    pub fn new(client: Client, version: ApiVersion) -> Self {
-        Self { client, version }
+    pub fn new(client: Client) -> Self {
+        Self { client }
     }
 
     /// The objects of a kind.
     #[must_use]
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         let group = if kind.starts_with("Kubeadm") { BOOTSTRAP_GROUP } else { CORE_GROUP };
-        let resource = ApiResource::from_gvk(&GroupVersion::gv(group, self.version.name()).with_kind(kind));
+        let resource = ApiResource::from_gvk(&GroupVersion::gv(group, VERSION).with_kind(kind));
         Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
     }
 
@@ -172,7 +166,7 @@ impl Machines {
         let api = self.api(kind);
         let group = if kind.starts_with("Kubeadm") { BOOTSTRAP_GROUP } else { CORE_GROUP };
         let mut object = json!({
-            "apiVersion": format!("{group}/{}", self.version), "kind": kind, "metadata": {"name": name}, "spec": spec,
+            "apiVersion": format!("{group}/{VERSION}"), "kind": kind, "metadata": {"name": name}, "spec": spec,
         });
         json_merge(&mut object["metadata"], metadata);
         let create = || async {
@@ -209,21 +203,12 @@ impl Machines {
                 "spec": {
                     "clusterName": CLUSTER,
                     "version": kubernetes,
-                    "bootstrap": {"configRef": self.reference(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", bootstrap)},
-                    "infrastructureRef": self.reference("infrastructure.cluster.x-k8s.io", "TestMachineTemplate", "windows"),
+                    "bootstrap": {"configRef": reference(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", bootstrap)},
+                    "infrastructureRef": reference(PROVIDER_GROUP, "TestMachineTemplate", "windows"),
                 },
             },
         });
         self.create("MachineDeployment", name, json!({"labels": labels}), spec).await.map(drop)
-    }
-
-    /// A reference in the form of the version.
-    #[must_use]
-    pub fn reference(&self, group: &str, kind: &str, name: &str) -> Value {
-        match self.version {
-            ApiVersion::V1Beta1 => json!({"apiVersion": format!("{group}/v1beta1"), "kind": kind, "name": name}),
-            ApiVersion::V1Beta2 => json!({"apiGroup": group, "kind": kind, "name": name}),
-        }
     }
 
     /// Changes an object by a merge patch of this field manager.
@@ -312,16 +297,12 @@ impl Machines {
                 let spec = json!({
                     "clusterName": CLUSTER,
                     "bootstrap": {"dataSecretName": "bootstrap"},
-                    "infrastructureRef": self.reference("infrastructure.cluster.x-k8s.io", "TestMachine", &name),
+                    "infrastructureRef": reference(PROVIDER_GROUP, "TestMachine", &name),
                 });
                 self.create("Machine", &name, json!({"labels": labels}), spec).await?;
             }
-            self.set_status(
-                "Machine",
-                &name,
-                json!({"nodeRef": self.node_reference(node), "nodeInfo": node_info(containerd)}),
-            )
-            .await?;
+            self.set_status("Machine", &name, json!({"nodeRef": {"name": node}, "nodeInfo": node_info(containerd)}))
+                .await?;
         }
         Ok(())
     }
@@ -350,13 +331,6 @@ impl Machines {
         Ok(())
     }
 
-    fn node_reference(&self, node: &str) -> Value {
-        match self.version {
-            ApiVersion::V1Beta1 => json!({"kind": "Node", "apiVersion": "v1", "name": node}),
-            ApiVersion::V1Beta2 => json!({"name": node}),
-        }
-    }
-
     /// Sets the status of an object.
     ///
     /// # Errors
@@ -366,6 +340,12 @@ impl Machines {
         self.api(kind).patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
         Ok(())
     }
+}
+
+/// A reference to another object.
+#[must_use]
+pub fn reference(group: &str, kind: &str, name: &str) -> Value {
+    json!({"apiGroup": group, "kind": kind, "name": name})
 }
 
 /// The required fields of `nodeInfo`.

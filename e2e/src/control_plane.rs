@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Result;
 use tokio::sync::OnceCell;
-use winpool_api::facts::cluster_api::ApiVersion;
+use winpool_api::facts::cluster_api::VERSION;
 
 use self::{baseline::Baseline, servers::Servers};
 pub use crate::users::{AGENT, OPERATOR_NAMESPACE, OPERATOR_SERVICE_ACCOUNT, User};
@@ -30,8 +30,8 @@ pub struct Options {
     pub controller_manager: bool,
     /// Further arguments of kube-apiserver.
     pub api_server_arguments: Vec<String>,
-    /// Install Cluster API's resources in these versions, and the operator's permissions for them, unless there is no version.
-    pub cluster_api: Vec<ApiVersion>,
+    /// Install Cluster API's resources, and the operator's permissions for them.
+    pub cluster_api: bool,
     /// Install the permissions of the agents, and those that the operator needs for them.
     pub agents: bool,
 }
@@ -44,7 +44,7 @@ impl Options {
             scheduler: false,
             controller_manager: false,
             api_server_arguments: Vec::new(),
-            cluster_api: Vec::new(),
+            cluster_api: false,
             agents: false,
         }
     }
@@ -160,16 +160,14 @@ enum Content {
     /// The operator's resources.
     Installed,
     /// These, and what the options name.
-    More { cluster_api: Vec<ApiVersion>, agents: bool },
+    More { cluster_api: bool, agents: bool },
 }
 
 impl Content {
     fn of(options: &Options) -> Self {
-        let Options { cluster_api, agents, .. } = options;
-        if cluster_api.is_empty() && !agents {
-            Self::Installed
-        } else {
-            Self::More { cluster_api: cluster_api.clone(), agents: *agents }
+        match *options {
+            Options { cluster_api: false, agents: false, .. } => Self::Installed,
+            Options { cluster_api, agents, .. } => Self::More { cluster_api, agents },
         }
     }
 
@@ -202,8 +200,8 @@ impl Content {
             Self::More { cluster_api, agents } => {
                 let control_plane = ControlPlane::start_with(options, Self::Installed).await?;
                 control_plane.serves_operator().await?;
-                if !cluster_api.is_empty() {
-                    install_cluster_api(&control_plane, cluster_api).await?;
+                if *cluster_api {
+                    install_cluster_api(&control_plane, VERSION).await?;
                     install_cluster_api_permissions(&control_plane)?;
                 }
                 if *agents {

@@ -32,7 +32,7 @@ use winpool_core::{
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
         assignment::Assigner,
-        machines::ClusterApiState,
+        cluster_api::ClusterApiState,
         membership::Membership,
         plan::{Member, Plan},
     },

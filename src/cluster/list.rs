@@ -10,13 +10,13 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use tracing::debug;
-use winpool_api::{facts::cluster_api::ApiVersion, names::GROUP};
+use winpool_api::names::GROUP;
 use winpool_core::{
     Objects,
     kind::Kind,
     pool::{
         ConfigMapView, NodeConfigView, Pool, Snapshot,
-        machines::{
+        cluster_api::{
             ClusterApiObjects, ClusterApiState, GroupKind, Infrastructure, InfrastructureReference,
             described_infrastructure,
         },
@@ -105,21 +105,17 @@ pub async fn list_snapshot_of(client: &Client, namespace: &str, pools: Objects<P
     })
 }
 
-/// The MachineDeployments, MachinePools and MachineSets in a namespace, in a version that the cluster serves.
+/// The MachineDeployments, MachinePools and MachineSets in a namespace.
 ///
 /// # Errors
 /// If the cluster cannot be reached, does not serve the kinds, or rejects a request.
-pub async fn list_machine_objects(
-    client: &Client,
-    version: ApiVersion,
-    namespace: &str,
-) -> Result<Vec<MachineObject>, ListError> {
+pub async fn list_machine_objects(client: &Client, namespace: &str) -> Result<Vec<MachineObject>, ListError> {
     let mut objects = Vec::new();
-    for kind in MachineObject::KINDS.map(|kind| kind.in_version(version)) {
+    for kind in MachineObject::KINDS {
         let api = kinds::namespaced(client.clone(), kind, namespace);
         let read = each(&api, ListParams::default(), |object| objects.push(MachineObject::from_object(kind, &object)));
         read.await.map_err(|error| match status_code(&error) {
-            Some(404) => ListError { remedy: "install Cluster API", ..ListError::new(kind.name, &error) },
+            Some(404) => ListError { remedy: "install Cluster API 1.11 or later", ..ListError::new(kind.name, &error) },
             _ => ListError::new(kind.name, &error),
         })?;
     }
@@ -130,17 +126,18 @@ async fn list_cluster_api(
     client: &Client,
     pools: &Objects<Pool>,
 ) -> Result<ClusterApiState<Arc<ClusterApiObjects>>, ListError> {
-    let served = served(client).await.map_err(|error| ListError::new("Cluster API's versions", &error))?;
-    let Some(version) = served.installed().copied() else { return Ok(served.and_then(|_| None)) };
+    let served = served(client).await.map_err(|error| ListError::new("what is served of Cluster API", &error))?;
+    if served.installed().is_none() {
+        return Ok(served.and_then(|()| None));
+    }
     let mut objects = ClusterApiObjects {
-        version,
-        clusters: list_version(client, version).await?,
-        deployments: list_version(client, version).await?,
-        pools: list_version(client, version).await?,
-        sets: list_version(client, version).await?,
-        machines: list_version(client, version).await?,
-        templates: list_version(client, version).await?,
-        configs: list_version(client, version).await?,
+        clusters: list_all(client).await?,
+        deployments: list_all(client).await?,
+        pools: list_all(client).await?,
+        sets: list_all(client).await?,
+        machines: list_all(client).await?,
+        templates: list_all(client).await?,
+        configs: list_all(client).await?,
         infrastructure: Arc::default(),
     };
     objects.infrastructure = Arc::new(reported(client, &objects, pools).await?);
@@ -201,14 +198,6 @@ where
     V::Object: Resource<DynamicType: OfKind> + Clone + DeserializeOwned + Debug,
 {
     list(kinds::all(client.clone(), V::KIND)).await
-}
-
-/// All objects of a kind of Cluster API, by name.
-async fn list_version<V: View<Object = DynamicObject>>(
-    client: &Client,
-    version: ApiVersion,
-) -> Result<Objects<V>, ListError> {
-    list(kinds::all(client.clone(), V::KIND.in_version(version))).await
 }
 
 async fn list<V: View>(api: Api<V::Object>) -> Result<Objects<V>, ListError>

@@ -14,7 +14,7 @@ use winpool_core::{
     node::WindowsNode,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
-        machines::{
+        cluster_api::{
             ClusterView, GroupKind, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView,
             TemplateView,
         },

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use winpool_core::{
     foreign_text::escaped_lines,
+    kind::Kind,
     kubernetes::syntax,
-    manifests::{
-        BootstrapTemplates, Budget, FileSelection, KUBEADM_CONFIG_TEMPLATE, LocatedProblem, ManifestSet, Manifests,
-        ReadError,
-    },
+    manifests::{BootstrapTemplates, Budget, FileSelection, LocatedProblem, ManifestSet, Manifests, ReadError},
     render::kube_proxy::CONFIG_MAP_ENTRY,
     text::counted,
 };
@@ -50,7 +48,7 @@ pub(super) fn resources(files: &[PathBuf]) -> Result<ManifestSet, CommandError> 
 pub(super) fn resources_and_templates(files: &[PathBuf]) -> Result<(ManifestSet, BootstrapTemplates), CommandError> {
     let manifests = read(files)?;
     let templates = BootstrapTemplates::among(&manifests.objects);
-    Ok((resources_among(files, manifests, Some(KUBEADM_CONFIG_TEMPLATE))?, templates))
+    Ok((resources_among(files, manifests, Some(Kind::KUBEADM_CONFIG_TEMPLATE.name))?, templates))
 }
 
 /// The pools and profiles in files, and the ConfigMap with the configuration of kube-proxy, if there is one.

@@ -1,14 +1,11 @@
 //! `winpool render`: the objects that the operator would apply for the resources in files, without a cluster.
 
 mod cluster_api;
-mod cluster_class;
 mod compatibility;
 mod directory;
 mod documents;
 mod files;
-mod hints;
 mod kube_proxy;
-mod machines;
 mod objects;
 mod platform;
 mod tool;
@@ -17,7 +14,7 @@ use std::{collections::BTreeSet, net::IpAddr, path::PathBuf};
 
 use jiff::Timestamp;
 use winpool_api::{
-    facts::{ContainerdVersion, Minor, cluster_api::ApiVersion, containerd, support},
+    facts::{ContainerdVersion, Minor, containerd, support},
     names::DEFAULT_NAMESPACE,
 };
 use winpool_core::{
@@ -34,17 +31,14 @@ use super::{
     output::{OutputFormat, OutputTarget},
 };
 
-pub use cluster_api::machine_objects;
-pub use cluster_class::cluster_class_patches;
+pub use cluster_api::{Input, autoscaler_hints, cluster_class_patches, machine_objects};
 pub use directory::write_files;
 pub use documents::Documents;
 use files::NodeFileFormat;
-pub use hints::autoscaler_hints;
 pub use kube_proxy::kube_proxy_objects;
-pub use machines::Input;
 pub use objects::{Rendered, render};
 pub use platform::platform_files;
-use tool::{ClusterApiVersion, NodeTool, Output, RenderMachines};
+use tool::{NodeTool, Output, RenderClusterApi};
 
 #[derive(Debug, clap::Args)]
 #[command(mut_group("input", |group| group.required(true)))]
@@ -75,9 +69,6 @@ pub(super) struct Args {
     /// settings that it does not take
     #[arg(long, value_enum, value_name = "TOOL", conflicts_with = "standalone")]
     target: Option<NodeTool>,
-    /// With --target cluster-api or clusterclass-patch: the version of Cluster API's objects [default: v1beta2]
-    #[arg(long, value_enum, value_name = "VERSION", requires = "target")]
-    cluster_api_version: Option<ClusterApiVersion>,
     /// With --target clusterclass-patch: the class of machines that the patches select [default: the name of the pool]
     #[arg(long, value_name = "NAME", requires = "target")]
     machine_deployment_class: Option<String>,
@@ -105,10 +96,9 @@ impl Args {
     fn check(&self) -> Result<(), CommandError> {
         let Some(target) = self.target else { return Ok(()) };
         let unused = [
-            ("--nodes", self.nodes.is_some() && matches!(target.output(), Output::Machines(_))),
+            ("--nodes", self.nodes.is_some() && matches!(target.output(), Output::ClusterApi(_))),
             ("--output", self.output.is_some() && !target.prints_objects()),
             ("--machine-deployment-class", self.machine_deployment_class.is_some() && !target.has_class()),
-            ("--cluster-api-version", self.cluster_api_version.is_some() && !target.has_version()),
         ];
         match unused.into_iter().find(|(_, is_unused)| *is_unused) {
             Some((option, _)) => {
@@ -180,7 +170,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         return Err(input::stdin_twice());
     }
     let documents = match args.rendered_output() {
-        Output::Machines(render) => for_machines(&args, &expected_nodes, render),
+        Output::ClusterApi(render) => for_cluster_api(&args, &expected_nodes, render),
         output => for_nodes(&args, &expected_nodes, &output),
     };
     documents?.write(OutputTarget::new(args.out, args.output.unwrap_or_default()))
@@ -203,26 +193,20 @@ fn for_nodes(args: &Args, expected_nodes: &[ExpectedNode], output: &Output) -> R
             let documents = kube_proxy_objects(&snapshot, expected_nodes, kube_proxy.as_ref());
             return documents.map_err(CommandError::Problems);
         }
-        Output::Objects | Output::Machines(_) => Ok(rendered.into()),
+        Output::Objects | Output::ClusterApi(_) => Ok(rendered.into()),
     };
     documents.map_err(|problems| input::failure(&problems))
 }
 
 /// What machines of Cluster API need.
-fn for_machines(
+fn for_cluster_api(
     args: &Args,
     expected_nodes: &[ExpectedNode],
-    render: RenderMachines,
+    render: RenderClusterApi,
 ) -> Result<Documents, CommandError> {
     let (resources, templates) = input::resources_and_templates(&args.files())?;
     let snapshot = snapshot(&resources, Objects::default(), args.namespace.as_str());
-    let input = Input {
-        snapshot: &snapshot,
-        expected_nodes,
-        resources: &resources,
-        templates: &templates,
-        version: args.cluster_api_version.map_or(ApiVersion::V1Beta2, Into::into),
-    };
+    let input = Input { snapshot: &snapshot, expected_nodes, resources: &resources, templates: &templates };
     let minors: BTreeSet<_> = expected_nodes.iter().map(|node| node.kubelet).collect();
     minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
     render(&input, args.machine_deployment_class.as_deref()).map_err(|problems| input::failure(&problems))

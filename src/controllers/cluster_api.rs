@@ -7,7 +7,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tracing::{debug, info};
-use winpool_core::{kind::Kind, pool::machines::described_infrastructure};
+use winpool_core::{kind::Kind, pool::cluster_api::described_infrastructure};
 
 use super::{
     event_mapper::EventMapper,
@@ -42,16 +42,16 @@ async fn follow(watches: Watches) {
                 tasks.shutdown().await;
                 Kind::CLUSTER_API.into_iter().for_each(|kind| watches.supervisor.metrics.remove_kind(kind.name));
                 is_synced = false;
-                let stores = found.and_then(|version| Some(ClusterApiStores::new(*version)));
+                let stores = found.and_then(|()| Some(ClusterApiStores::default()));
                 if let Some(stores) = stores.installed() {
                     watch_all(&watches, &mut tasks, stores);
                 }
                 caches.cluster_api.send_replace(stores);
                 current = Some(found);
-                watches.mapper.cluster_api("versions of Cluster API changed");
+                watches.mapper.cluster_api("what is served of Cluster API changed");
             }
             Ok(_) => {}
-            Err(error) => debug!(error, "versions of Cluster API are unknown"),
+            Err(error) => debug!(error, "what is served of Cluster API is unknown"),
         }
         let stores = caches.cluster_api.borrow().installed().cloned();
         if let Some(stores) = stores {
@@ -71,9 +71,9 @@ async fn follow(watches: Watches) {
     }
 }
 
-/// Starts the watches of one version.
+/// Starts the watches.
 fn watch_all(watches: &Watches, tasks: &mut JoinSet<()>, stores: &ClusterApiStores) {
-    Starter { watches, tasks, version: Some(stores.version) }
+    Starter { watches, tasks }
         .watch(&stores.clusters, EventMapper::cluster_api_object)
         .watch(&stores.deployments, |mapper, change| mapper.machine_group(change, |group| &group.infrastructure))
         .watch(&stores.pools, |mapper, change| mapper.machine_group(change, |pool| &pool.0.infrastructure))

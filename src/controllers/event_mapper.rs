@@ -8,7 +8,7 @@ use winpool_core::{
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
         affected::{self, ObservedObjects, PoolChange},
-        machines::InfrastructureReference,
+        cluster_api::InfrastructureReference,
         relevance::{changed_labels, is_relevant},
     },
 };
@@ -64,7 +64,7 @@ impl EventMapper {
         if differs(change, profile_of) {
             enqueue(&self.profiles, either(change, profile_of), change);
         }
-        if differs(change, |pool| (pool.deleting, pool.machines())) {
+        if differs(change, |pool| (pool.deleting, pool.cluster_api())) {
             // Another pool may select the same machines.
             self.cluster_api(&change.description());
         }

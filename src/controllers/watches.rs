@@ -6,7 +6,6 @@ use kube::{Api, Client, Resource};
 use kube_runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use winpool_api::facts::cluster_api::ApiVersion;
 use winpool_core::{
     allowances::Allowances,
     kind::{Kind, NeededBy},
@@ -70,7 +69,7 @@ impl Watches {
     /// Watches the required kinds.
     pub fn start(&self, tasks: &mut JoinSet<()>, namespace: &str) {
         let (caches, namespace) = (&self.mapper.caches, namespace.to_owned());
-        Starter { watches: self, tasks, version: None }
+        Starter { watches: self, tasks }
             .watch(&caches.pools, EventMapper::pool)
             .watch(&caches.profiles, EventMapper::profile)
             .watch(&caches.nodes, EventMapper::node)
@@ -90,8 +89,7 @@ impl Watches {
             }
             // Dropping it ends the watch.
             let mut tasks = JoinSet::new();
-            Starter { watches: &watches, tasks: &mut tasks, version: None }
-                .watch(&caches.node_configs, EventMapper::node_config);
+            Starter { watches: &watches, tasks: &mut tasks }.watch(&caches.node_configs, EventMapper::node_config);
             caches.node_configs.wait_for_sync().await;
             watches.mapper.enqueue_pools("WindowsNodeConfigs synced");
             while tasks.join_next().await.is_some() {}
@@ -102,7 +100,7 @@ impl Watches {
     pub fn start_workloads(&self, tasks: &mut JoinSet<()>) -> WorkloadStores {
         let (pods, controllers) = (self.mapper.caches.pods.clone(), self.mapper.caches.controllers.clone());
         let stores = WorkloadStores { pods, controllers, ..WorkloadStores::default() };
-        Starter { watches: self, tasks, version: None }
+        Starter { watches: self, tasks }
             .watch(&stores.pods, |mapper, change| mapper.record(change, Changed::add_pod))
             .watch(&stores.sandboxes, |mapper, change| mapper.record(change, Changed::add_sandbox))
             .watch(&stores.controllers.deployments, |mapper, change| mapper.record(change, Changed::add_controller))
@@ -133,8 +131,6 @@ impl Watches {
 pub(super) struct Starter<'h> {
     pub watches: &'h Watches,
     pub tasks: &'h mut JoinSet<()>,
-    /// The version of Cluster API's resources.
-    pub version: Option<ApiVersion>,
 }
 
 impl Starter<'_> {
@@ -143,8 +139,7 @@ impl Starter<'_> {
     where
         V::Object: Resource<DynamicType: OfKind + Clone + Eq + Hash> + Clone + DeserializeOwned + Debug + Send,
     {
-        let kind = self.version.map_or(V::KIND, |version| V::KIND.in_version(version));
-        self.watch_in(|client| all(client, kind), store, handle)
+        self.watch_in(|client| all(client, V::KIND), store, handle)
     }
 
     fn watch_in<V: View>(

@@ -1,5 +1,5 @@
 //! The templates of Cluster API's machines as golden files in `tests/golden/cluster-api`: those of the pools in `pools.yaml`
-//! there, for each version of Cluster API's objects, for two minors with a containerd of each generation.
+//! there, for two minors with a containerd of each generation.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 use winpool::commands::render::{Documents, Input, machine_objects, snapshot};
-use winpool_api::facts::{ContainerdVersion, Minor, cluster_api::ApiVersion};
+use winpool_api::facts::{ContainerdVersion, Minor};
 use winpool_core::{
     Objects,
     manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests},
@@ -26,39 +26,31 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cluster-api")
 }
 
-fn rendered(version: ApiVersion, (kubelet, containerd): (Minor, ContainerdVersion)) -> Documents {
+fn rendered((kubelet, containerd): (Minor, ContainerdVersion)) -> Documents {
     let manifests = Manifests::read(&[folder().join("pools.yaml")], &mut Budget::unbounded()).unwrap();
     let templates = BootstrapTemplates::among(&manifests.objects);
     let resources = ManifestSet::new(manifests).unwrap();
     let snapshot = snapshot(&resources, Objects::default(), "winpool-system");
     let expected_nodes = [ExpectedNode { kubelet, containerd: Some(containerd) }];
-    let input = Input {
-        snapshot: &snapshot,
-        expected_nodes: &expected_nodes,
-        resources: &resources,
-        templates: &templates,
-        version,
-    };
+    let input =
+        Input { snapshot: &snapshot, expected_nodes: &expected_nodes, resources: &resources, templates: &templates };
     machine_objects(&input).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
-/// The names of the templates in the newest version.
+/// The names of the templates.
 pub fn names() -> Vec<String> {
-    let newest = ApiVersion::ALL[0];
-    MACHINES.into_iter().flat_map(|machine| rendered(newest, machine).files().into_keys()).collect()
+    MACHINES.into_iter().flat_map(|machine| rendered(machine).files().into_keys()).collect()
 }
 
 /// The files by path, without the digest in the name of an object.
 fn expected() -> BTreeMap<PathBuf, String> {
     let mut golden = BTreeMap::new();
-    for version in ApiVersion::ALL {
-        for machine @ (kubelet, containerd) in MACHINES {
-            let directory = format!("{version}/kubelet-{kubelet}-containerd-{}", containerd.line());
-            for (name, text) in rendered(version, machine).files() {
-                let (name, _digest) = name.rsplit_once('-').unwrap();
-                let path = Path::new(&directory).join(format!("{name}.yaml"));
-                assert_eq!(golden.insert(path, text), None, "{name} is the only one");
-            }
+    for machine @ (kubelet, containerd) in MACHINES {
+        let directory = format!("kubelet-{kubelet}-containerd-{}", containerd.line());
+        for (name, text) in rendered(machine).files() {
+            let (name, _digest) = name.rsplit_once('-').unwrap();
+            let path = Path::new(&directory).join(format!("{name}.yaml"));
+            assert_eq!(golden.insert(path, text), None, "{name} is the only one");
         }
     }
     golden
@@ -74,29 +66,11 @@ fn spec(object: &Value) -> Value {
     object.pointer("/spec/template/spec").unwrap_or(&object["spec"]).clone()
 }
 
-/// The arguments of the kubelet in either form, by name.
+/// The arguments of the kubelet, by name.
 fn take_arguments(spec: &mut Value) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    match spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].take() {
-        Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
-        Value::Array(list) => list.iter().map(|item| (text(&item["name"]), text(&item["value"]))).collect(),
-        other => panic!("{other}"),
-    }
-}
-
-#[test]
-fn both_versions_have_the_same_names_and_the_same_content() {
-    for machine in MACHINES {
-        let [newer, older] = ApiVersion::ALL.map(|version| rendered(version, machine));
-        let pairs: Vec<_> = newer.objects.iter().zip(&older.objects).collect();
-        assert_eq!((pairs.len(), older.objects.len()), (3, 3));
-        for ((_, newer), (_, older)) in pairs {
-            assert_eq!(newer["metadata"], older["metadata"]);
-            let (mut newer, mut older) = (spec(newer), spec(older));
-            assert_eq!(take_arguments(&mut newer), take_arguments(&mut older));
-            assert_eq!(newer, older);
-        }
-    }
+    let list = spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].take();
+    list.as_array().unwrap().iter().map(|item| (text(&item["name"]), text(&item["value"]))).collect()
 }
 
 #[test]
@@ -104,9 +78,8 @@ fn nothing_of_the_named_template_is_lost() {
     let text = fs::read_to_string(folder().join("pools.yaml")).unwrap();
     let documents = serde_saphyr::from_multiple::<Value>(&text).unwrap();
     let base = documents.iter().find(|object| object["kind"] == "KubeadmConfigTemplate").map(spec).unwrap();
-    for (version, machine) in ApiVersion::ALL.into_iter().flat_map(|version| MACHINES.map(|machine| (version, machine)))
-    {
-        let objects = rendered(version, machine);
+    for machine in MACHINES {
+        let objects = rendered(machine);
         let object =
             objects.objects.iter().find(|(_, object)| object["metadata"]["labels"]["winpool.dev/pool"] == "azure-2022");
         let (mut before, mut after) = (base.clone(), spec(&object.unwrap().1));
@@ -146,21 +119,21 @@ fn problems(edit: impl Fn(&str) -> String, more: &[&str]) -> (Option<i32>, Strin
 }
 
 #[test]
-fn objects_are_printed_in_the_requested_format_and_version() {
-    let output = output(&folder(), "pools.yaml", "cluster-api", &["-o", "json", "--cluster-api-version", "v1beta1"]);
+fn objects_are_printed_in_the_requested_format() {
+    let output = output(&folder(), "pools.yaml", "cluster-api", &["-o", "json"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
     let items = list["items"].as_array().unwrap();
     let kinds: Vec<_> = items.iter().map(|item| item["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["KubeadmConfig", "KubeadmConfigTemplate", "KubeadmConfigTemplate"]);
-    assert!(items.iter().all(|item| item["apiVersion"] == "bootstrap.cluster.x-k8s.io/v1beta1"));
+    assert!(items.iter().all(|item| item["apiVersion"] == "bootstrap.cluster.x-k8s.io/v1beta2"));
     assert!(stderr.contains("pool plain-2019 has no spec.delivery.clusterAPI"), "{stderr}");
     assert!(!stderr.contains("skipped objects"), "{stderr}");
 }
 
 #[test]
-fn one_file_is_written_for_each_object_and_version() {
+fn one_file_is_written_for_each_object() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("out");
     let more = ["--kubernetes", "1.35,1.36", "--containerd", "2.2", "--out", directory.to_str().unwrap()];
@@ -199,17 +172,16 @@ fn problems_of_a_template_are_reported_at_its_file_and_line() {
     let expected = text.lines().position(|line| line.contains("- path: C:/defender")).unwrap() + 1;
     assert_eq!(line, Some(expected), "{stderr}");
 
-    let timeouts =
-        |text: &str| text.replace("      joinConfiguration:\n", "      joinConfiguration:\n        timeouts: {}\n");
-    let (_, stderr) = problems(timeouts, &["--cluster-api-version", "v1beta1"]);
-    assert!(stderr.contains("spec.template.spec.joinConfiguration.timeouts: v1beta1 has no such field"), "{stderr}");
+    let (_, stderr) = problems(|text| text.replace("x-k8s.io/v1beta2", "x-k8s.io/v1beta1"), &[]);
+    let text = "apiVersion: bootstrap.cluster.x-k8s.io/v1beta1 is not bootstrap.cluster.x-k8s.io/v1beta2: write the template in \
+                v1beta2, as kubectl get kubeadmconfigtemplates.v1beta2.bootstrap.cluster.x-k8s.io prints it with Cluster API 1.11";
+    assert!(stderr.contains(text), "{stderr}");
 }
 
 #[test]
 fn options_without_effect_on_the_target_are_rejected() {
-    let table: [(&str, &[&str], &str); 3] = [
+    let table: [(&str, &[&str], &str); 2] = [
         ("kubeadm", &["-o", "json"], "--output cannot be used with --target kubeadm"),
-        ("rke2", &["--cluster-api-version", "v1beta1"], "--cluster-api-version cannot be used with --target rke2"),
         ("cluster-api", &["--nodes", "nodes.yaml"], "--nodes cannot be used with --target cluster-api"),
     ];
     for (target, more, expected) in table {
@@ -236,50 +208,39 @@ fn the_patches_of_a_cluster_class_turn_the_template_into_the_one_of_winpool() {
     let text = fs::read_to_string(folder().join("pools.yaml")).unwrap();
     let parsed = serde_saphyr::from_multiple::<Value>(&text).unwrap();
     let azure = parsed.iter().find(|object| object["kind"] == "KubeadmConfigTemplate").unwrap().clone();
-    for version in ApiVersion::ALL {
-        let more = ["--kubernetes", "1.36", "--containerd", "2.2", "--cluster-api-version", version.name()];
-        let files = documents(
-            "clusterclass-patch",
-            "pools.yaml",
-            &[&more[..], &["--machine-deployment-class", "windows"]].concat(),
-        );
-        assert_eq!(files.keys().collect::<Vec<_>>(), ["azure-2022.yaml", "batch-2025.yaml", "web-2022.yaml"]);
-        let expected = rendered(version, MACHINES[1]);
-        for (name, text) in files {
-            let pool = name.trim_end_matches(".yaml");
-            let document: Value = serde_saphyr::from_str(&text).unwrap();
-            let patch = &document["spec"]["patches"][0];
-            let mut template = match pool {
-                "azure-2022" => azure.clone(),
-                _ => {
-                    serde_json::json!({"spec": {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {
-                        "criSocket": "npipe:////./pipe/containerd-containerd",
-                    }}}}}})
-                }
-            };
-            let arguments = "/spec/template/spec/joinConfiguration/nodeRegistration/kubeletExtraArgs";
-            if let Some(value) = template.pointer_mut(arguments).filter(|_| version == ApiVersion::V1Beta1) {
-                let pairs = value.as_array().unwrap().iter();
-                *value = pairs.map(|pair| (pair["name"].as_str().unwrap().to_owned(), pair["value"].clone())).collect();
+    let more = ["--kubernetes", "1.36", "--containerd", "2.2", "--machine-deployment-class", "windows"];
+    let files = documents("clusterclass-patch", "pools.yaml", &more);
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["azure-2022.yaml", "batch-2025.yaml", "web-2022.yaml"]);
+    let expected = rendered(MACHINES[1]);
+    for (name, text) in files {
+        let pool = name.trim_end_matches(".yaml");
+        let document: Value = serde_saphyr::from_str(&text).unwrap();
+        let patch = &document["spec"]["patches"][0];
+        let mut template = match pool {
+            "azure-2022" => azure.clone(),
+            _ => {
+                serde_json::json!({"spec": {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {
+                    "criSocket": "npipe:////./pipe/containerd-containerd",
+                }}}}}})
             }
-            for definition in patch["definitions"].as_array().unwrap() {
-                check_definition(definition, version, pool == "batch-2025");
-                let operations: json_patch::Patch = serde_json::from_value(definition["jsonPatches"].clone()).unwrap();
-                json_patch::patch(&mut template, &operations).unwrap();
-            }
-            let is_wanted = |object: &Value| object["metadata"]["labels"]["winpool.dev/pool"] == pool;
-            let wanted = expected.objects.iter().find(|(_, object)| is_wanted(object));
-            let (mut after, mut wanted) = (spec(&template), spec(&wanted.unwrap().1));
-            assert_eq!(take_arguments(&mut after), take_arguments(&mut wanted), "{pool} {version}");
-            assert_eq!(after, wanted, "{pool} {version}");
+        };
+        for definition in patch["definitions"].as_array().unwrap() {
+            check_definition(definition, pool == "batch-2025");
+            let operations: json_patch::Patch = serde_json::from_value(definition["jsonPatches"].clone()).unwrap();
+            json_patch::patch(&mut template, &operations).unwrap();
         }
+        let is_wanted = |object: &Value| object["metadata"]["labels"]["winpool.dev/pool"] == pool;
+        let wanted = expected.objects.iter().find(|(_, object)| is_wanted(object));
+        let (mut after, mut wanted) = (spec(&template), spec(&wanted.unwrap().1));
+        assert_eq!(take_arguments(&mut after), take_arguments(&mut wanted), "{pool}");
+        assert_eq!(after, wanted, "{pool}");
     }
 }
 
 /// Checks what the webhook of ClusterClass checks: `core/webhooks/admission/patch_validation.go` of Cluster API 1.14.
-fn check_definition(definition: &Value, version: ApiVersion, is_machine_pool: bool) {
+fn check_definition(definition: &Value, is_machine_pool: bool) {
     let selector = &definition["selector"];
-    assert_eq!(selector["apiVersion"], format!("bootstrap.cluster.x-k8s.io/{version}"));
+    assert_eq!(selector["apiVersion"], "bootstrap.cluster.x-k8s.io/v1beta2");
     assert_eq!(selector["kind"], "KubeadmConfigTemplate");
     let field = if is_machine_pool { "machinePoolClass" } else { "machineDeploymentClass" };
     assert_eq!(selector["matchResources"], serde_json::json!({field: {"names": ["windows"]}}));

@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1 as core;
 use serde_json::Value;
 use winpool::commands::render::{Input, autoscaler_hints, render, snapshot};
-use winpool_api::{
-    Taint, TaintEffect, Toleration,
-    facts::{Minor, cluster_api::ApiVersion},
-};
+use winpool_api::{Taint, TaintEffect, Toleration, facts::Minor};
 use winpool_core::{
     Objects,
     manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests},
@@ -56,7 +53,6 @@ fn simulated(text: &str) -> (BTreeMap<String, String>, Vec<Taint>, Vec<Value>) {
         expected_nodes: &expected_nodes,
         resources: &resources,
         templates: &BootstrapTemplates::default(),
-        version: ApiVersion::V1Beta2,
     };
     let hints = autoscaler_hints(&input).unwrap();
     let patch: Value = serde_saphyr::from_str(&hints.texts["web.a-1.yaml"]).unwrap();

@@ -9,7 +9,7 @@ use std::{
 use derive_more::Display;
 use serde_json::{Value, json};
 use winpool_api::{
-    facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP, CORE_GROUP},
+    facts::cluster_api::{self, BOOTSTRAP_GROUP, CORE_GROUP},
     names::{GROUP, label, manager},
 };
 
@@ -21,7 +21,6 @@ pub struct Kind {
     pub name: &'static str,
     /// The API group; empty for the core group.
     pub group: &'static str,
-    /// The version. Of Cluster API it is the preferred one, and the cluster may serve another.
     pub version: &'static str,
     /// The name in paths.
     pub plural: &'static str,
@@ -93,13 +92,13 @@ impl Kind {
     pub const CRON_JOB: Self = workload("batch", "v1", "CronJob", "cronjobs").needed_by(NeededBy::Nothing);
     pub const LEASE: Self = workload("coordination.k8s.io", "v1", "Lease", "leases").needed_by(NeededBy::Nothing);
     pub const ENDPOINT_SLICE: Self = workload("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").needed_by(NeededBy::Nothing);
-    pub const CLUSTER: Self = machines(CORE_GROUP, "Cluster", "clusters");
-    pub const MACHINE_DEPLOYMENT: Self = machines(CORE_GROUP, "MachineDeployment", "machinedeployments").by(manager::MACHINES);
-    pub const MACHINE_POOL: Self = machines(CORE_GROUP, "MachinePool", "machinepools").by(manager::MACHINES);
-    pub const MACHINE_SET: Self = machines(CORE_GROUP, "MachineSet", "machinesets");
-    pub const MACHINE: Self = machines(CORE_GROUP, "Machine", "machines");
-    pub const KUBEADM_CONFIG: Self = machines(BOOTSTRAP_GROUP, "KubeadmConfig", "kubeadmconfigs").only(MANAGED);
-    pub const KUBEADM_CONFIG_TEMPLATE: Self = machines(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", "kubeadmconfigtemplates");
+    pub const CLUSTER: Self = cluster_api(CORE_GROUP, "Cluster", "clusters");
+    pub const MACHINE_DEPLOYMENT: Self = cluster_api(CORE_GROUP, "MachineDeployment", "machinedeployments").by(manager::MACHINES);
+    pub const MACHINE_POOL: Self = cluster_api(CORE_GROUP, "MachinePool", "machinepools").by(manager::MACHINES);
+    pub const MACHINE_SET: Self = cluster_api(CORE_GROUP, "MachineSet", "machinesets");
+    pub const MACHINE: Self = cluster_api(CORE_GROUP, "Machine", "machines");
+    pub const KUBEADM_CONFIG: Self = cluster_api(BOOTSTRAP_GROUP, "KubeadmConfig", "kubeadmconfigs").only(MANAGED);
+    pub const KUBEADM_CONFIG_TEMPLATE: Self = cluster_api(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", "kubeadmconfigtemplates");
 }
 
 impl Kind {
@@ -125,11 +124,6 @@ impl Kind {
     /// An object of this kind with its metadata, to which the other fields are added.
     pub fn object(self, metadata: Value) -> Value {
         json!({"apiVersion": self.api_version(), "kind": self.name, "metadata": metadata})
-    }
-
-    /// The same kind in the version that the cluster serves.
-    pub const fn in_version(self, version: ApiVersion) -> Self {
-        Self { version: version.name(), ..self }
     }
 
     const fn scoped(self, scope: KindScope) -> Self {
@@ -165,8 +159,8 @@ const fn workload(group: &'static str, version: &'static str, name: &'static str
 }
 
 /// A kind of Cluster API.
-const fn machines(group: &'static str, name: &'static str, plural: &'static str) -> Kind {
-    row(group, ApiVersion::ALL[0].name(), name, plural).scoped(KindScope::Namespaces).needed_by(NeededBy::Feature)
+const fn cluster_api(group: &'static str, name: &'static str, plural: &'static str) -> Kind {
+    row(group, cluster_api::VERSION, name, plural).scoped(KindScope::Namespaces).needed_by(NeededBy::Feature)
 }
 
 impl PartialEq for Kind {

@@ -3,6 +3,7 @@
 
 mod allowance;
 mod class;
+mod cluster_api;
 mod code;
 mod command;
 mod container;
@@ -15,7 +16,6 @@ mod known_issue;
 mod kubelet_configuration;
 mod lenient_spec;
 mod linted_nodes;
-mod machines;
 mod node_labels;
 mod os_label;
 mod placement;
@@ -44,11 +44,11 @@ use crate::{
 
 pub use crate::join;
 pub use allowance::{pool, profile};
+pub use cluster_api::{LintedMachines, UnjudgedMachines};
 pub use code::{Code, Severity, UnknownCode};
 use context::PodPlacement;
 pub use context::{LintContext, LookupFn};
 pub use linted_nodes::LintedNodes;
-pub use machines::{LintedMachines, UnjudgedMachines};
 pub use volume::check as persistent_volume;
 use workload::PodSpec;
 pub use workload::Workload;

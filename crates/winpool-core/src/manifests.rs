@@ -36,7 +36,7 @@ use crate::{
     text::{agree, counted},
 };
 
-pub use bootstrap::{BootstrapTemplate, BootstrapTemplates, KUBEADM_CONFIG_TEMPLATE};
+pub use bootstrap::{BootstrapTemplate, BootstrapTemplates};
 pub use budget::Budget;
 pub use document::Ignored;
 pub use object::Object;

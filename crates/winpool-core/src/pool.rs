@@ -4,12 +4,12 @@ pub mod affected;
 pub mod assignment;
 pub mod check;
 pub mod classes;
+pub mod cluster_api;
 pub mod config_in_effect;
 pub mod configs;
 mod consents;
 pub mod delivery;
 mod evictions;
-pub mod machines;
 mod member;
 pub mod membership;
 mod node_config;
@@ -39,7 +39,7 @@ use winpool_api::{
     WindowsNodePoolStatus, facts::Build, names::annotation,
 };
 
-use self::{machines::MachineRules, rollout::RolloutRules};
+use self::{cluster_api::ClusterApiRules, rollout::RolloutRules};
 use super::{
     Problem, ResourceVersion, allowances::Allowances, kubernetes::quantity::Quantity, named, node::WindowsNode,
 };
@@ -83,7 +83,7 @@ pub struct Spec {
     /// How agents apply the configurations; `None` without agents.
     pub rollout: Option<RolloutRules>,
     /// The machines of Cluster API that become nodes; `None` if there are none.
-    pub machines: Option<MachineRules>,
+    pub cluster_api: Option<ClusterApiRules>,
     pub mode: Mode,
     pub paused: bool,
     pub deletion_policy: DeletionPolicy,
@@ -92,7 +92,7 @@ pub struct Spec {
 impl Spec {
     /// Whether winpool brings the configuration onto the nodes.
     pub fn delivers(&self) -> bool {
-        self.rollout.is_some() || self.machines.is_some()
+        self.rollout.is_some() || self.cluster_api.is_some()
     }
 }
 
@@ -182,18 +182,18 @@ impl Pool {
     }
 
     /// The machines of Cluster API that become nodes of the pool, if it uses it.
-    pub fn machines(&self) -> Option<&MachineRules> {
-        self.spec.as_ref().ok()?.machines.as_ref()
+    pub fn cluster_api(&self) -> Option<&ClusterApiRules> {
+        self.spec.as_ref().ok()?.cluster_api.as_ref()
     }
 
     /// Whether the pool uses Cluster API, or has used it and may have to remove something.
     pub fn uses_cluster_api(&self) -> bool {
-        self.machines().is_some() || self.status.cluster_api.is_some()
+        self.cluster_api().is_some() || self.status.cluster_api.is_some()
     }
 
     /// Whether the pool writes objects of Cluster API in a namespace, or has written some that may be left.
     pub fn has_machines_in(&self, namespace: &str) -> bool {
-        let now = self.machines().map(|rules| rules.namespace.as_str());
+        let now = self.cluster_api().map(|rules| rules.namespace.as_str());
         let before = self.status.cluster_api.as_ref().map(|status| status.namespace.as_str());
         [now, before].contains(&Some(namespace))
     }

@@ -11,7 +11,6 @@ pub mod hosts;
 pub mod kube_proxy;
 pub mod kubeadm;
 pub mod kubelet;
-pub mod node_script;
 pub mod pause;
 pub mod platform;
 pub mod powershell;

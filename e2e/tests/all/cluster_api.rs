@@ -16,7 +16,7 @@ use e2e::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
-use winpool_api::{ClusterApiStatus, MachineGroupStatus, facts::cluster_api::ApiVersion};
+use winpool_api::{ClusterApiStatus, MachineGroupStatus};
 
 const POOL: &str = "web";
 /// The MachineDeployment of the pool.
@@ -33,24 +33,17 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Starts it with these versions of Cluster API's resources. The last one is stored, and objects are made in it.
-    async fn start(versions: &[ApiVersion]) -> Self {
-        let options = Options { cluster_api: versions.to_vec(), ..Options::api_server_only() };
+    async fn start() -> Self {
+        let options = Options { cluster_api: true, ..Options::api_server_only() };
         let cluster = Cluster::start_with(options).await.unwrap();
-        let version = *versions.last().unwrap();
-        let machines = Machines::new(cluster.client.clone(), version);
+        let machines = Machines::new(cluster.client.clone());
         machines.create_cluster().await.unwrap();
-        machines.create("KubeadmConfigTemplate", BASE, json!({}), base(version)).await.unwrap();
+        machines.create("KubeadmConfigTemplate", BASE, json!({}), base()).await.unwrap();
         machines.create_deployment(DEPLOYMENT, json!({"winpool": POOL}), "v1.34.2", BASE).await.unwrap();
         let operator = cluster.start_operator(&[], &[]).await.unwrap();
         let fixture = Self { cluster, machines, operator };
         fixture.apply_profile(110).await;
         fixture
-    }
-
-    /// Starts it with v1beta2 alone.
-    async fn v1beta2() -> Self {
-        Self::start(&[ApiVersion::V1Beta2]).await
     }
 
     /// Limits the pods of a node, which changes the template.
@@ -112,14 +105,8 @@ fn pool(fields: Value) -> Value {
 }
 
 /// A template in the shape of those of Cluster API's provider for Azure.
-fn base(version: ApiVersion) -> Value {
+fn base() -> Value {
     let taint = "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
-    let arguments = match version {
-        ApiVersion::V1Beta1 => json!({"cloud-provider": "external", "register-with-taints": taint}),
-        ApiVersion::V1Beta2 => {
-            json!([{"name": "cloud-provider", "value": "external"}, {"name": "register-with-taints", "value": taint}])
-        }
-    };
     json!({"template": {"spec": {
         "files": [{
             "path": "c:/k/azure.json", "owner": "root:root", "permissions": "0644",
@@ -128,7 +115,10 @@ fn base(version: ApiVersion) -> Value {
         "joinConfiguration": {"nodeRegistration": {
             "criSocket": "npipe:////./pipe/containerd-containerd",
             "name": "{{ ds.meta_data[\"local_hostname\"] }}",
-            "kubeletExtraArgs": arguments,
+            "kubeletExtraArgs": [
+                {"name": "cloud-provider", "value": "external"},
+                {"name": "register-with-taints", "value": taint},
+            ],
         }},
         "preKubeadmCommands": ["powershell C:/defender-exclude-calico.ps1"],
         "users": [{"name": "capi", "groups": "Administrators", "sshAuthorizedKeys": ["ssh-ed25519 AAAA"]}],

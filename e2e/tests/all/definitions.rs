@@ -19,7 +19,6 @@ use e2e::{
     shared::Shared,
 };
 use serde_json::{Value, json};
-use winpool_api::facts::cluster_api::ApiVersion;
 
 pub const POOL: &str = "WindowsNodePool";
 pub const PROFILE: &str = "WindowsRuntimeProfile";
@@ -45,8 +44,8 @@ impl Deref for Server {
 /// A control plane with the definitions of `crds` and of Cluster API. Tests leave no object.
 async fn shared() -> Server {
     static SHARED: Shared<ControlPlane> = Shared::new();
-    let cluster_api = ApiVersion::ALL.to_vec();
-    let start = async || ControlPlane::start_installed(Options { cluster_api, ..Options::api_server_only() }).await;
+    let options = Options { cluster_api: true, ..Options::api_server_only() };
+    let start = async || ControlPlane::start_installed(options).await;
     let running = SHARED.get(start).await.unwrap();
     Server { requests: Requests::to(&running).await.unwrap(), _running: running }
 }

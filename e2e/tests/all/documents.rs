@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use ::winpool_api::facts::cluster_api::ApiVersion;
+use ::winpool_api::facts::cluster_api::VERSION;
 use e2e::{
     assets,
     cluster::{Cluster, NODE_LABEL, pool_spec},
@@ -309,8 +309,8 @@ async fn every_command_of_the_page_about_installation_works_on_an_empty_cluster(
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_page_about_cluster_api_works_with_its_resources() {
     let cluster = Cluster::start().await.unwrap();
-    install_cluster_api(&cluster.control_plane, &[ApiVersion::V1Beta2]).await.unwrap();
-    Machines::new(cluster.client.clone(), ApiVersion::V1Beta2).create_cluster().await.unwrap();
+    install_cluster_api(&cluster.control_plane, VERSION).await.unwrap();
+    Machines::new(cluster.client.clone()).create_cluster().await.unwrap();
     assert_eq!((NAMESPACE, CLUSTER), ("default", "prod"), "the Cluster of the page");
     let _operator = cluster.start_operator(&[], &[]).await.unwrap();
     run_pages(&cluster.control_plane, [&page("docs/delivery/cluster-api.md")]);

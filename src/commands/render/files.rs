@@ -1,4 +1,4 @@
-//! The files for nodes: for kubeadm, as scripts, or complete files for nodes without a bootstrap tool.
+//! The files for nodes: for kubeadm, or complete files for nodes without a bootstrap tool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use winpool_core::{
         plan::{ActivePool, Phase, Planner},
     },
     profile::Profile,
-    render::{self, Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, node_script::NodeScript},
+    render::{self, Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch},
 };
 
 use super::{
@@ -27,8 +27,6 @@ const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";
 pub enum NodeFileFormat {
     /// Patches for kubeadm.
     Kubeadm,
-    /// A PowerShell script for each configuration.
-    PowerShell,
     Standalone(Bootstrap),
 }
 
@@ -52,21 +50,17 @@ pub fn files(
         let Ok(profile) = &view.profile else { continue };
         let (rendered, failed) = match format {
             NodeFileFormat::Kubeadm => (for_kubeadm(active), Vec::new()),
-            NodeFileFormat::PowerShell => (scripts(active, profile), Vec::new()),
             NodeFileFormat::Standalone(bootstrap) => complete(&plan.pool, spec, active, profile, bootstrap),
         };
         files.extend(rendered);
         problems.extend(failed.into_iter().map(|problem| locate(problem, location, in_profile)));
     }
-    let printed = Some(printed(&files, format));
+    let printed = Some(printed(&files));
     Documents { texts: files, printed, ..Documents::default() }.without(problems)
 }
 
-/// All files as one text, each with its path as a heading. Scripts begin with a comment that names the configuration.
-fn printed(files: &BTreeMap<String, String>, format: &NodeFileFormat) -> String {
-    if matches!(format, NodeFileFormat::PowerShell) {
-        return files.values().map(String::as_str).collect::<Vec<_>>().join("\r\n");
-    }
+/// All files as one text, each with its path as a heading.
+fn printed(files: &BTreeMap<String, String>) -> String {
     files.iter().map(|(path, text)| format!("==> {path} <==\n{text}\n")).collect()
 }
 
@@ -83,15 +77,6 @@ fn for_kubeadm(active: &ActivePool) -> BTreeMap<String, String> {
         }));
     }
     files
-}
-
-fn scripts(active: &ActivePool, profile: &Profile) -> BTreeMap<String, String> {
-    let script = |(name, config): (&String, &RenderedConfig)| {
-        let RenderedConfig { configuration, variants, .. } = config;
-        let text = NodeScript { name, files: &configuration.files, variants, profile }.text();
-        (format!("{name}.ps1"), text)
-    };
-    active.configs.configs.iter().map(script).collect()
 }
 
 fn complete(

@@ -1,6 +1,6 @@
 //! The values of `--target`, and what they print.
 
-use winpool_api::facts::{cluster_api::ApiVersion, platforms::Platform};
+use winpool_api::facts::platforms::Platform;
 use winpool_core::manifests::LocatedProblem;
 
 use super::{Documents, Input, autoscaler_hints, cluster_class_patches, files::NodeFileFormat, machine_objects};
@@ -12,8 +12,6 @@ pub(super) enum NodeTool {
     Kubeadm,
     /// A ClusterConfig of eksctl with a self-managed node group
     EksNodegroup,
-    /// A ClusterConfig of eksctl with a managed node group
-    EksManagedNodegroup,
     /// A script with az aks nodepool add
     AksNodepool,
     /// An EC2NodeClass and a NodePool of Karpenter
@@ -21,12 +19,6 @@ pub(super) enum NodeTool {
     KarpenterEc2NodeClass,
     /// The same with user data that pass all flags of the kubelet (amiFamily: Custom)
     KarpenterUserData,
-    /// A script with gcloud container node-pools create
-    GkeNodepool,
-    /// An AzureManagedMachinePool of Cluster API
-    AzureManagedMachinePool,
-    /// An AWSManagedMachinePool of Cluster API
-    AwsManagedMachinePool,
     /// Configuration files of an RKE2 agent
     Rke2,
     /// The ConfigMap of kube-proxy in the pods of Windows nodes, from that of Linux nodes among the files
@@ -38,26 +30,6 @@ pub(super) enum NodeTool {
     /// Variables and patches for a ClusterClass that adds the settings of a pool to its templates
     #[value(name = "clusterclass-patch")]
     ClusterClassPatch,
-    /// A PowerShell script for each configuration, which writes its files and restarts the services
-    Powershell,
-}
-
-/// A version of Cluster API's objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum ClusterApiVersion {
-    /// Cluster API 1.11 and later
-    V1beta2,
-    /// Cluster API 1.0 to 1.15
-    V1beta1,
-}
-
-impl From<ClusterApiVersion> for ApiVersion {
-    fn from(version: ClusterApiVersion) -> Self {
-        match version {
-            ClusterApiVersion::V1beta2 => Self::V1Beta2,
-            ClusterApiVersion::V1beta1 => Self::V1Beta1,
-        }
-    }
 }
 
 impl NodeTool {
@@ -65,19 +37,14 @@ impl NodeTool {
         match self {
             Self::Kubeadm => Output::NodeFiles(NodeFileFormat::Kubeadm),
             Self::EksNodegroup => Output::Platform(Platform::Eks),
-            Self::EksManagedNodegroup => Output::Platform(Platform::EksManaged),
             Self::AksNodepool => Output::Platform(Platform::Aks),
             Self::KarpenterEc2NodeClass => Output::Platform(Platform::Karpenter),
             Self::KarpenterUserData => Output::Platform(Platform::KarpenterUserData),
-            Self::GkeNodepool => Output::Platform(Platform::Gke),
-            Self::AzureManagedMachinePool => Output::Platform(Platform::AzureManaged),
-            Self::AwsManagedMachinePool => Output::Platform(Platform::AwsManaged),
             Self::Rke2 => Output::Platform(Platform::Rke2),
             Self::KubeProxy => Output::KubeProxy,
-            Self::ClusterApi => Output::Machines(|input, _| machine_objects(input)),
-            Self::AutoscalerHints => Output::Machines(|input, _| autoscaler_hints(input)),
-            Self::ClusterClassPatch => Output::Machines(cluster_class_patches),
-            Self::Powershell => Output::NodeFiles(NodeFileFormat::PowerShell),
+            Self::ClusterApi => Output::ClusterApi(|input, _| machine_objects(input)),
+            Self::AutoscalerHints => Output::ClusterApi(|input, _| autoscaler_hints(input)),
+            Self::ClusterClassPatch => Output::ClusterApi(cluster_class_patches),
         }
     }
 
@@ -89,11 +56,6 @@ impl NodeTool {
     /// Whether the output selects a class of machines, that of `--machine-deployment-class`.
     pub(super) const fn has_class(self) -> bool {
         matches!(self, Self::ClusterClassPatch)
-    }
-
-    /// Whether the output has objects of Cluster API, in the version of `--cluster-api-version`.
-    pub(super) const fn has_version(self) -> bool {
-        matches!(self, Self::ClusterApi | Self::ClusterClassPatch)
     }
 }
 
@@ -109,8 +71,8 @@ pub(super) enum Output {
     /// The ConfigMap of kube-proxy in pods.
     KubeProxy,
     /// What machines of Cluster API need.
-    Machines(RenderMachines),
+    ClusterApi(RenderClusterApi),
 }
 
 /// Renders for machines of Cluster API, and for a class of them, if one is specified.
-pub(super) type RenderMachines = fn(&Input, class: Option<&str>) -> Result<Documents, Vec<LocatedProblem>>;
+pub(super) type RenderClusterApi = fn(&Input, class: Option<&str>) -> Result<Documents, Vec<LocatedProblem>>;

@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kube::Client;
-use winpool_api::facts::cluster_api::ApiVersion;
 use winpool_core::{
     Objects,
     ownership::Ownership,
@@ -75,11 +74,10 @@ impl Reader {
     /// The objects of Cluster API in the namespaces that the status of pools names.
     async fn machines(&self, pools: &Objects<Pool>, notes: &mut Vec<String>) -> Vec<MachineObject> {
         let used = self.requested(pools).filter_map(|pool| pool.status.cluster_api.as_ref());
-        let places: BTreeSet<_> = used.map(|used| (used.namespace.as_str(), used.version.as_str())).collect();
+        let namespaces: BTreeSet<_> = used.map(|used| used.namespace.as_str()).collect();
         let mut machines = Vec::new();
-        for (namespace, version) in places {
-            let version = ApiVersion::named(version).unwrap_or_default();
-            match cluster::list_machine_objects(&self.client, version, namespace).await {
+        for namespace in namespaces {
+            match cluster::list_machine_objects(&self.client, namespace).await {
                 Ok(objects) => machines.extend(objects),
                 Err(error) => notes.push(format!(
                     "what MachineDeployments and MachineSets in namespace {namespace} report is not shown: {error}"

@@ -140,7 +140,7 @@ fn without_nodes_an_issue_of_the_kubelet_is_found_only_if_every_release_of_the_g
 /// A MachineDeployment whose machines have this label of Cluster API, with a template of Azure for this operating system.
 fn machines(name: &str, label: &str, version: &str, system: &str) -> String {
     format!(
-        "---\napiVersion: cluster.x-k8s.io/v1beta1\nkind: MachineDeployment\nmetadata: {{name: {name}, namespace: capi}}\nspec:\n  \
+        "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineDeployment\nmetadata: {{name: {name}, namespace: capi}}\nspec:\n  \
          clusterName: shop\n  replicas: ${{COUNT}}\n  template:\n    metadata: {{labels: {{node.cluster.x-k8s.io/pool: \
          {label}}}}}\n    spec:\n      version: {version}\n      infrastructureRef: {{kind: AzureMachineTemplate, name: \
          {name}}}\n---\napiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: AzureMachineTemplate\nmetadata: {{name: {name}, \
@@ -212,9 +212,9 @@ fn machines_for_windows_whose_version_is_not_compared_are_counted_and_named() {
 
 #[test]
 fn the_skew_of_machines_is_compared_with_their_control_plane_or_the_given_minor() {
-    let control_plane = "---\napiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\nmetadata: {name: shop, namespace: capi}\nspec: \
+    let control_plane = "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: shop, namespace: capi}\nspec: \
                          {controlPlaneRef: {kind: KubeadmControlPlane, name: shop}}\n---\napiVersion: \
-                         controlplane.cluster.x-k8s.io/v1beta1\nkind: KubeadmControlPlane\nmetadata: {name: shop, namespace: \
+                         controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\nmetadata: {name: shop, namespace: \
                          capi}\nspec: {version: v1.36.1}\n";
     let of_machines = |version: &str| pool_of_machines() + &machines("win", "web", version, "Windows");
     let table: [(String, &[&str], &str); 7] = [

@@ -44,7 +44,7 @@ pub(super) fn refuse_managed(host: &dyn Host, services: &[ServiceDefinition]) ->
     };
     if program.to_ascii_lowercase().starts_with(GCE_DIRECTORY) || read(host, GCE_SCRIPT)?.is_some() {
         let wrong = format!("GKE or the scripts of GCE configure this node: {program}");
-        return Err(elsewhere(wrong, Some("gke-nodepool")));
+        return Err(elsewhere(wrong, None));
     }
     let labels = flags::value(&flags, "node-labels").unwrap_or_default();
     if labels.split(',').any(|label| label.split_once('=').is_some_and(|(key, _)| key == MANAGED_LABEL)) {

@@ -3,32 +3,22 @@
 //!
 //! Sources: kubernetes-sigs/cluster-api at v1.14 (2026-08-21), the generated CustomResourceDefinitions,
 //! `api/core/v1beta2/common_types.go`, `machine_types.go` and `condition_consts.go`, `api/bootstrap/kubeadm/v1beta2`,
-//! `GetManagedLabels` in `util/labels/helpers.go`, and `docs/book/src/reference/versions.md`; kubernetes/autoscaler,
+//! `GetManagedLabels` in `util/labels/helpers.go`, `docs/book/src/reference/versions.md` (v1beta1 is deprecated since 1.11,
+//! and is no longer served from 1.16 on, April 2027) and `CHANGELOG/v1.11.0-alpha.0.md` (v1beta2); kubernetes/autoscaler,
 //! `cluster-autoscaler/cloudprovider/clusterapi/clusterapi_utils.go` and `clusterapi_nodegroup.go` (2026-08);
 //! kubernetes-sigs/image-builder, `images/capi/ansible/windows` (2026-08) for the paths on a Windows machine.
 
-use derive_more::Display;
-
 use super::node_restriction::is_within;
-use crate::named::named_enum;
 
 /// The group of Cluster, MachineDeployment, MachinePool, MachineSet and Machine.
 pub const CORE_GROUP: &str = "cluster.x-k8s.io";
 /// The group of KubeadmConfig and KubeadmConfigTemplate.
 pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
 
-named_enum! {
-    /// A version of Cluster API's resources, the preferred one first.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Display)]
-    #[display("{}", self.name())]
-    pub enum ApiVersion {
-        /// Served by Cluster API 1.11 and later.
-        #[default]
-        V1Beta2 = "v1beta2",
-        /// Served by Cluster API 1.0 to 1.15.
-        V1Beta1 = "v1beta1",
-    }
-}
+/// The version of both groups that winpool reads and writes.
+pub const VERSION: &str = "v1beta2";
+/// The first release of Cluster API that serves it.
+pub const SERVED_SINCE: &str = "1.11";
 
 /// On any object: controllers do not reconcile it.
 pub const PAUSED: &str = "cluster.x-k8s.io/paused";
@@ -76,7 +66,7 @@ pub fn is_problem(condition: &str, status: &str, message: &str) -> bool {
 pub const MAX_CONTENT: usize = 10_240;
 /// The most files.
 pub const MAX_FILES: usize = 200;
-/// The most characters of the value of a kubelet argument in v1beta2.
+/// The most characters of the value of a kubelet argument.
 pub const MAX_ARGUMENT: usize = 1024;
 
 /// The prefix of labels that Cluster API copies from a Machine to its Node.

@@ -3,10 +3,9 @@
 //!
 //! Sources, by repository, path and the date of what was read:
 //! - eksctl-io/eksctl (2026-08-21): `pkg/apis/eksctl.io/v1alpha5/types.go` and `validation.go` (no
-//!   `kubeletExtraConfig` for Windows; `overrideBootstrapCommand` only in `nodeGroups`, not in `managedNodeGroups`;
-//!   labels of kubernetes.io and k8s.io are rejected), `pkg/nodebootstrap/windows.go` and `windows_test.go` (the
-//!   variables of an override), `windows_managed.go` and its test (the user data of a managed node group are only its
-//!   `preBootstrapCommands`; `maxPodsPerNode` is not read), `amitype.go` beside the types (its images).
+//!   `kubeletExtraConfig` for Windows; `overrideBootstrapCommand`; labels of kubernetes.io and k8s.io are rejected),
+//!   `pkg/nodebootstrap/windows.go` and `windows_test.go` (the variables of an override), `amitype.go` beside the types
+//!   (its images).
 //! - awsdocs/amazon-eks-user-guide (18559e7, 2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`: the arguments of
 //!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.17;
 //!   there (bgsilvait/EKS at f27f2c9c, `Windows/Start-EKSBootstrap_117_DSR.ps1`, read 2026-11) it writes
@@ -27,17 +26,6 @@
 //!   as they are), `nodeclasses.md` (they register `karpenter.sh/unregistered:NoExecute`, and repeat `spec.kubelet`).
 //!   kubernetes-sigs/karpenter (007859a5, read 2026-11), `pkg/controllers/nodeclaim/lifecycle/registration.go`: labels and
 //!   taints of the NodePool are set in the patch that removes this taint.
-//! - kubernetes-sigs/cluster-api-provider-azure (69ec3a40, 2026-08-19): `api/v1beta1/types_class.go` and
-//!   `azuremanagedmachinepool_types.go` (fields, taints with a value; the API is deprecated, and has no version of Windows),
-//!   `azure/services/aso/aso.go` (merge patches), `internal/webhooks/azuremanagedmachinepool_validation.go` (names, labels).
-//!   Azure/azure-service-operator, `v2/api/containerservice/v1api20250801/structure.txt`, which its `go.mod` needs, read
-//!   2026-11-26: `osSKU` is Windows2019 or Windows2022.
-//! - kubernetes-sigs/cluster-api-provider-aws (2cf09d78, 2026-07-01): `exp/api/v1beta2/awsmanagedmachinepool_types.go` (no
-//!   settings of the kubelet, no type of image with Windows Server 2025) and `types.go` (the words of effects),
-//!   `pkg/cloud/services/eks/nodegroup.go` (a node group without a launch template has no user data).
-//! - cloud.google.com/kubernetes-engine/docs/how-to/node-system-config and customize-containerd-configuration (2026):
-//!   neither file is supported on Windows Server nodes; Google Cloud SDK, `command_lib/container/flags.py`: the
-//!   flags, and `--windows-os-version` with ltsc2019 and ltsc2022 only.
 //! - rancher/rke2 (2026-08-21), `pkg/executor/pebinary/pebinary.go` (strips arguments with eviction-hard and
 //!   eviction-minimum-reclaim), `pkg/cli/cmds/agent.go` and `root.go`; rancher/rke2#4043 and k3s-io/k3s#10433 for
 //!   `kubelet.conf.d` since 1.32; rancher/rke2-docs (2026-08-20), `docs/install/configuration.md`,
@@ -59,18 +47,10 @@ pub enum Platform {
     Eks,
     /// A node pool of Azure Kubernetes Service.
     Aks,
-    /// A managed node group of Amazon EKS, made by eksctl.
-    EksManaged,
     /// Nodes of Karpenter on AWS.
     Karpenter,
     /// Nodes of Karpenter on AWS whose user data call the bootstrap script of EKS themselves.
     KarpenterUserData,
-    /// A node pool of Google Kubernetes Engine.
-    Gke,
-    /// A node pool of Azure Kubernetes Service, by an AzureManagedMachinePool of Cluster API.
-    AzureManaged,
-    /// A managed node group of Amazon EKS, by an AWSManagedMachinePool of Cluster API.
-    AwsManaged,
     /// An RKE2 agent with a directory of kubelet configuration, 1.32 and later.
     Rke2,
     /// An RKE2 agent whose kubelet is configured by flags, up to 1.31.
@@ -125,43 +105,27 @@ use Support::{Always, File, Flag, Native, NotTaken, Replaces};
 
 impl Platform {
     /// All platforms.
-    pub const ALL: [Self; 10] = [
-        Self::Eks,
-        Self::EksManaged,
-        Self::Aks,
-        Self::Karpenter,
-        Self::KarpenterUserData,
-        Self::Gke,
-        Self::AzureManaged,
-        Self::AwsManaged,
-        Self::Rke2,
-        Self::Rke2WithFlags,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Eks, Self::Aks, Self::Karpenter, Self::KarpenterUserData, Self::Rke2, Self::Rke2WithFlags];
 
     /// The name in messages.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Eks => "EKS (self-managed node group)",
-            Self::EksManaged => "EKS (managed node group)",
             Self::Aks => "AKS",
             Self::Karpenter => "Karpenter",
             Self::KarpenterUserData => "Karpenter (own user data)",
-            Self::Gke => "GKE",
-            Self::AzureManaged => "AKS (AzureManagedMachinePool)",
-            Self::AwsManaged => "EKS (AWSManagedMachinePool)",
             Self::Rke2 | Self::Rke2WithFlags => "RKE2",
         }
     }
 
     const fn column(self) -> usize {
         match self {
-            Self::Eks | Self::EksManaged | Self::AwsManaged | Self::KarpenterUserData => 0,
-            // The same settings in fields of almost the same names.
-            Self::Aks | Self::AzureManaged => 1,
+            Self::Eks | Self::KarpenterUserData => 0,
+            Self::Aks => 1,
             Self::Karpenter => 2,
-            Self::Gke => 3,
-            Self::Rke2 => 4,
-            Self::Rke2WithFlags => 5,
+            Self::Rke2 => 3,
+            Self::Rke2WithFlags => 4,
         }
     }
 
@@ -173,11 +137,9 @@ impl Platform {
         let row = SETTINGS.iter().find(|(known, _)| *known == setting);
         let found = row.and_then(|(_, row)| row.get(self.column())).copied();
         let found = found.unwrap_or(NotTaken("no source was found"));
-        match (self, setting, found) {
-            (Self::KarpenterUserData, Setting::Taints | Setting::Labels, _) => Self::Karpenter.support(setting),
-            (Self::KarpenterUserData, Setting::MaxPods, _) => Flag("max-pods"),
-            (Self::AwsManaged, _, Flag(_) | Native(_)) if !setting.is_of_pool() => NotTaken(AWS_MANAGED),
-            (Self::EksManaged, _, Flag(_) | Native(_)) if !setting.is_of_pool() => NotTaken(EKS_MANAGED),
+        match (self, setting) {
+            (Self::KarpenterUserData, Setting::Taints | Setting::Labels) => Self::Karpenter.support(setting),
+            (Self::KarpenterUserData, Setting::MaxPods) => Flag("max-pods"),
             _ => found,
         }
     }
@@ -189,14 +151,11 @@ impl Platform {
             Self::Eks | Self::KarpenterUserData => {
                 kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag)
             }
-            Self::AwsManaged => NotTaken(AWS_MANAGED),
-            Self::EksManaged => NotTaken(EKS_MANAGED),
-            Self::Aks | Self::AzureManaged => NotTaken(AKS_KUBELET),
+            Self::Aks => NotTaken(AKS_KUBELET),
             Self::Karpenter => match KARPENTER_FIELDS.iter().find(|known| **known == field) {
                 Some(known) => Native(known),
                 None => NotTaken("Karpenter rejects a NodeClass for Windows with this field"),
             },
-            Self::Gke => NotTaken(GKE_KUBELET),
             Self::Rke2 => File(DROP_IN),
             Self::Rke2WithFlags if field == "evictionMinimumReclaim" => NotTaken(RKE2_EVICTION),
             Self::Rke2WithFlags => kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag),
@@ -209,35 +168,26 @@ impl Platform {
             Self::Karpenter | Self::KarpenterUserData => {
                 &["kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"]
             }
-            Self::Aks | Self::AzureManaged => &["kubernetes.io", "k8s.io", "kubernetes.azure.com"],
+            Self::Aks => &["kubernetes.io", "k8s.io", "kubernetes.azure.com"],
             _ => &["kubernetes.io", "k8s.io"],
         }
     }
 
-    /// Whether a taint needs a value. For GKE no source says that it may be empty.
+    /// Whether a taint needs a value.
     pub const fn taints_need_values(self) -> bool {
-        matches!(self, Self::Aks | Self::AzureManaged | Self::Gke)
-    }
-
-    /// Whether two taints cannot have the same key: gcloud reads them into a dictionary.
-    pub const fn taints_need_different_keys(self) -> bool {
-        matches!(self, Self::Gke)
+        matches!(self, Self::Aks)
     }
 
     /// The platform's name of the image for a build of Windows; `None` if it has none. RKE2 runs on any machine.
     pub fn image(self, build: Build) -> Option<&'static str> {
-        let same = match self {
-            Self::EksManaged => Self::Eks,
-            Self::KarpenterUserData => Self::Karpenter,
-            platform => platform,
-        };
+        let same = if self == Self::KarpenterUserData { Self::Karpenter } else { self };
         let row = IMAGES.iter().find(|(platform, known, _)| *platform == same && Build(*known) == build);
         row.map(|(_, _, name)| *name)
     }
 
     /// When the platform retires a build of Windows; `None` if no source says so. For the other platforms no dates were found.
     pub fn retirement(self, build: Build) -> Option<&'static Retirement> {
-        let table = if matches!(self, Self::Aks | Self::AzureManaged) { AKS_RETIREMENTS } else { &[] };
+        let table = if self == Self::Aks { AKS_RETIREMENTS } else { &[] };
         table.iter().find(|retirement| retirement.build == build)
     }
 
@@ -286,19 +236,14 @@ const fn retirement(build: u32, last_minor: Option<u32>, unsupported_from: Date,
 /// The images for each build of Windows.
 #[rustfmt::skip]
 const IMAGES: &[(Platform, u32, &str)] = &[
-    (Platform::Eks,          17763, "WindowsServer2019CoreContainer"),
-    (Platform::Eks,          20348, "WindowsServer2022CoreContainer"),
-    (Platform::Eks,          26100, "WindowsServer2025CoreContainer"),
-    (Platform::Aks,          20348, "Windows2022"),
-    (Platform::Aks,          26100, "Windows2025"),
-    (Platform::Karpenter,    17763, "windows2019@latest"),
-    (Platform::Karpenter,    20348, "windows2022@latest"),
-    (Platform::Karpenter,    26100, "windows2025@latest"),
-    (Platform::Gke,          17763, "ltsc2019"),
-    (Platform::Gke,          20348, "ltsc2022"),
-    (Platform::AzureManaged, 20348, "Windows2022"),
-    (Platform::AwsManaged,   17763, "WINDOWS_CORE_2019_x86_64"),
-    (Platform::AwsManaged,   20348, "WINDOWS_CORE_2022_x86_64"),
+    (Platform::Eks,       17763, "WindowsServer2019CoreContainer"),
+    (Platform::Eks,       20348, "WindowsServer2022CoreContainer"),
+    (Platform::Eks,       26100, "WindowsServer2025CoreContainer"),
+    (Platform::Aks,       20348, "Windows2022"),
+    (Platform::Aks,       26100, "Windows2025"),
+    (Platform::Karpenter, 17763, "windows2019@latest"),
+    (Platform::Karpenter, 20348, "windows2022@latest"),
+    (Platform::Karpenter, 26100, "windows2025@latest"),
 ];
 
 /// The pods on a node of AKS, both bounds included.
@@ -313,12 +258,8 @@ const AKS_KUBELET: &str =
     "AKS configures only image garbage collection and container logs of a Windows kubelet, and uses its own value";
 const AKS_KUBE_RESERVED: &str = "AKS sets its own, computed from the size of the machine and the maximum of pods; its preview setting is for Linux only";
 const AKS_CONTAINERD: &str = "AKS writes the configuration of containerd itself, from its own template";
-const GKE_KUBELET: &str = "GKE has no node system configuration for Windows Server nodes, and uses its own value";
-const GKE_CONTAINERD: &str = "GKE has no containerd configuration for Windows node images, and uses its own value";
 const EKS_CONTAINERD: &str =
     "the EKS image configures containerd itself, and its bootstrap script has no argument for it";
-const AWS_MANAGED: &str = "a managed node group starts the kubelet with the arguments of its image, and AWSManagedMachinePool has no field for it";
-const EKS_MANAGED: &str = "preBootstrapCommands run before the bootstrap script of EKS, which creates the services and their configuration, and to which eksctl passes no argument";
 const KARPENTER_KUBELET: &str =
     "Karpenter passes only twelve fields of the kubelet to a Windows node, which uses the value of its image";
 const RKE2_CONTAINERD: &str =
@@ -330,72 +271,70 @@ const RKE2_EVICTION: &str =
 const NO_PROXY_SETTING: &str =
     "the platform has no setting for it: set the variables on the node before its services start";
 
-/// What the platforms do with each setting: EKS, AKS, Karpenter, GKE, RKE2 and RKE2 up to 1.31.
+/// What the platforms do with each setting: EKS, AKS, Karpenter, RKE2 and RKE2 up to 1.31.
 #[rustfmt::skip]
-pub(super) const SETTINGS: &[(Setting, [Support; 6])] = &[
+pub(super) const SETTINGS: &[(Setting, [Support; 5])] = &[
     (Setting::SystemReserved, [
         Flag("system-reserved"),
         NotTaken("AKS reserves 2 GB for the system processes of Windows, which cannot be changed"),
-        Native("kubelet.systemReserved"), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("system-reserved")]),
+        Native("kubelet.systemReserved"), File(DROP_IN), Flag("system-reserved")]),
     (Setting::KubeReserved, [
         Flag("kube-reserved"),
         NotTaken(AKS_KUBE_RESERVED),
-        Native("kubelet.kubeReserved"), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("kube-reserved")]),
+        Native("kubelet.kubeReserved"), File(DROP_IN), Flag("kube-reserved")]),
     (Setting::EvictionHard, [
         Flag("eviction-hard"),
         Replaces("AKS sets its own: memory.available<100Mi from 1.29 on; its preview setting is for Linux only"),
-        Native("kubelet.evictionHard"), NotTaken(GKE_KUBELET), File(DROP_IN), NotTaken(RKE2_EVICTION)]),
+        Native("kubelet.evictionHard"), File(DROP_IN), NotTaken(RKE2_EVICTION)]),
     (Setting::MaxPods, [
-        Native("maxPodsPerNode"), Native("--max-pods"), Native("kubelet.maxPods"), Native("--max-pods-per-node"),
-        File(DROP_IN), Flag("max-pods")]),
+        Native("maxPodsPerNode"), Native("--max-pods"), Native("kubelet.maxPods"), File(DROP_IN), Flag("max-pods")]),
     (Setting::ImageGc, [
         Flag("image-gc-high-threshold"), Native("imageGcHighThreshold"), Native("kubelet.imageGCHighThresholdPercent"),
-        NotTaken(GKE_KUBELET), File(DROP_IN), Flag("image-gc-high-threshold")]),
+        File(DROP_IN), Flag("image-gc-high-threshold")]),
     (Setting::ContainerLogs, [
         Flag("container-log-max-size"), Native("containerLogMaxSizeMB"), NotTaken(KARPENTER_KUBELET),
-        NotTaken(GKE_KUBELET), File(DROP_IN), Flag("container-log-max-size")]),
+        File(DROP_IN), Flag("container-log-max-size")]),
     (Setting::FeatureGates, [
-        Flag("feature-gates"), NotTaken(AKS_KUBELET), NotTaken(KARPENTER_KUBELET), NotTaken(GKE_KUBELET),
+        Flag("feature-gates"), NotTaken(AKS_KUBELET), NotTaken(KARPENTER_KUBELET),
         File(DROP_IN), Flag("feature-gates")]),
     (Setting::PriorityClass, [
-        Flag("windows-priorityclass"), Always("AboveNormal"), NotTaken(KARPENTER_KUBELET), NotTaken(GKE_KUBELET),
+        Flag("windows-priorityclass"), Always("AboveNormal"), NotTaken(KARPENTER_KUBELET),
         Flag("windows-priorityclass"), Flag("windows-priorityclass")]),
     (Setting::Verbosity, [
-        Flag("v"), NotTaken(AKS_KUBELET), NotTaken(KARPENTER_KUBELET), NotTaken(GKE_KUBELET), File(DROP_IN), Flag("v")]),
+        Flag("v"), NotTaken(AKS_KUBELET), NotTaken(KARPENTER_KUBELET), File(DROP_IN), Flag("v")]),
     (Setting::PauseImage, [
         NotTaken("the EKS image uses amazonaws.com/eks/pause-windows, which it contains"), NotTaken(AKS_CONTAINERD),
-        NotTaken("the EKS image uses amazonaws.com/eks/pause-windows, which it contains"), NotTaken(GKE_CONTAINERD),
+        NotTaken("the EKS image uses amazonaws.com/eks/pause-windows, which it contains"),
         Native("pause-image"), Native("pause-image")]),
     (Setting::RegistryMirrors, [
         NotTaken(EKS_CONTAINERD),
         NotTaken(AKS_CONTAINERD),
-        NotTaken(EKS_CONTAINERD), NotTaken(GKE_CONTAINERD), File(REGISTRIES), File(REGISTRIES)]),
+        NotTaken(EKS_CONTAINERD), File(REGISTRIES), File(REGISTRIES)]),
     (Setting::Cni, [
-        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD), NotTaken(GKE_CONTAINERD),
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD),
         NotTaken("RKE2 sets both directories below its data directory"),
         NotTaken("RKE2 sets both directories below its data directory")]),
     (Setting::ImagePullProgressTimeout, [
-        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD), NotTaken(GKE_CONTAINERD),
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD),
         NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
     (Setting::Root, [
         NotTaken(EKS_CONTAINERD), NotTaken(r"AKS always uses C:\ProgramData\containerd\root"), NotTaken(EKS_CONTAINERD),
-        NotTaken(GKE_CONTAINERD), NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
+        NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
     (Setting::ExtraConfig, [
-        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD), NotTaken(GKE_CONTAINERD),
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD),
         NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
     (Setting::KubeProxy, [
         Native("-KubeProxyExtraArgs"), NotTaken("AKS configures kube-proxy itself"),
         NotTaken("Karpenter does not pass -KubeProxyExtraArgs to the bootstrap script of EKS"),
-        NotTaken("GKE has no setting for kube-proxy on Windows Server nodes"),
         Native("kube-proxy-arg"), Native("kube-proxy-arg")]),
     (Setting::Proxy, [
         NotTaken(NO_PROXY_SETTING), NotTaken("AKS does not support HTTP proxies in clusters with Windows node pools"),
-        NotTaken(NO_PROXY_SETTING), NotTaken(NO_PROXY_SETTING), NotTaken(RKE2_PROXY), NotTaken(RKE2_PROXY)]),
+        NotTaken(NO_PROXY_SETTING), NotTaken(RKE2_PROXY), NotTaken(RKE2_PROXY)]),
     (Setting::Taints, [
-        Native("taints"), Native("--node-taints"), Native("spec.template.spec.taints"), Native("--node-taints"),
+        Native("taints"), Native("--node-taints"), Native("spec.template.spec.taints"),
         Native("node-taint"), Native("node-taint")]),
     (Setting::Labels, [
-        Native("labels"), Native("--labels"), Native("spec.template.metadata.labels"), Native("--node-labels"),
+        Native("labels"), Native("--labels"), Native("spec.template.metadata.labels"),
         Native("node-label"), Native("node-label")]),
 ];
 
@@ -405,11 +344,6 @@ pub fn settings() -> impl Iterator<Item = Setting> {
 }
 
 impl Setting {
-    /// Whether it is a setting of the pool instead of its profile.
-    const fn is_of_pool(self) -> bool {
-        matches!(self, Self::Taints | Self::Labels)
-    }
-
     /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
@@ -479,18 +413,14 @@ mod tests {
         let table = [
             (Platform::Eks, [Some("WindowsServer2019CoreContainer"), Some("WindowsServer2025CoreContainer")]),
             (Platform::Aks, [None, Some("Windows2025")]),
-            (Platform::EksManaged, [Some("WindowsServer2019CoreContainer"), Some("WindowsServer2025CoreContainer")]),
             (Platform::Karpenter, [Some("windows2019@latest"), Some("windows2025@latest")]),
             (Platform::KarpenterUserData, [Some("windows2019@latest"), Some("windows2025@latest")]),
-            (Platform::Gke, [Some("ltsc2019"), None]),
-            (Platform::AzureManaged, [None, None]),
-            (Platform::AwsManaged, [Some("WINDOWS_CORE_2019_x86_64"), None]),
             (Platform::Rke2, [None, None]),
         ];
         for (platform, images) in table {
             assert_eq!([Build(17763), Build(26100)].map(|build| platform.image(build)), images, "{platform:?}");
         }
-        assert_eq!(Platform::Gke.image(Build(19042)), None);
+        assert_eq!(Platform::Eks.image(Build(19042)), None);
     }
 
     #[test]

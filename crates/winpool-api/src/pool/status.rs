@@ -226,10 +226,6 @@ pub struct ConfigStatus {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterApiStatus {
-    /// The version of Cluster API's resources that is used, such as v1beta2.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 32))]
-    pub version: String,
     /// The namespace of its objects: objects elsewhere with the label of the pool are not its own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]

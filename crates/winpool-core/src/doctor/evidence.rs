@@ -266,7 +266,7 @@ parts! {
     leases: Lease = Leases "leases" [Kind::LEASE],
     endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices" [Kind::ENDPOINT_SLICE, Kind { version: "v1beta1", ..Kind::ENDPOINT_SLICE }],
     /// The Machines of Cluster API in the namespace of the pool.
-    machines: Value = Machines "machines" [Kind::MACHINE, Kind { version: "v1beta1", ..Kind::MACHINE }],
+    machines: Value = Machines "machines" [Kind::MACHINE],
     /// The WindowsNodeConfigs of the nodes, in which their agents answer.
     node_configs: DynamicObject = NodeConfigs "nodeConfigs" [Kind::NODE_CONFIG],
     node_logs: NodeLog = NodeLogs "nodeLogs" [],

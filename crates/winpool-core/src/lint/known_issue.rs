@@ -10,9 +10,9 @@ use winpool_api::facts::{
 
 use super::{
     Finding, LintContext,
+    cluster_api::of_versions,
     context::PodPlacement,
     linted_nodes::{finding, issues_of, of_found},
-    machines::of_versions,
 };
 use crate::{
     json_path::fields as at,

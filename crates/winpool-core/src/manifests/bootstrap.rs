@@ -1,12 +1,9 @@
 //! The KubeadmConfigTemplates among manifests, to which pools refer by name.
 
 use serde_json::Value;
-use winpool_api::facts::cluster_api::{ApiVersion, BOOTSTRAP_GROUP};
 
 use super::{Location, Manifest};
-
-/// Their kind.
-pub const KUBEADM_CONFIG_TEMPLATE: &str = "KubeadmConfigTemplate";
+use crate::kind::Kind;
 
 /// The KubeadmConfigTemplates in files.
 #[derive(Debug, Default)]
@@ -17,8 +14,6 @@ pub struct BootstrapTemplates(Vec<BootstrapTemplate>);
 pub struct BootstrapTemplate {
     /// The object. Its namespace may be absent.
     pub object: Value,
-    /// Its version, if it is known.
-    pub version: Option<ApiVersion>,
     pub location: Location,
 }
 
@@ -26,12 +21,12 @@ impl BootstrapTemplates {
     /// The templates among objects. Only those to which a pool refers are read further.
     pub fn among(objects: &[Manifest]) -> Self {
         let is_template = |manifest: &&Manifest| {
-            manifest.object.kind() == KUBEADM_CONFIG_TEMPLATE && manifest.object.group() == BOOTSTRAP_GROUP
+            let Kind { name, group, .. } = Kind::KUBEADM_CONFIG_TEMPLATE;
+            manifest.object.kind() == name && manifest.object.group() == group
         };
-        let template = |Manifest { object, location }: &Manifest| {
-            let version = object.api_version().split_once('/').map_or("", |(_, version)| version);
-            let version = ApiVersion::named(version);
-            BootstrapTemplate { object: object.value(), version, location: location.clone() }
+        let template = |Manifest { object, location }: &Manifest| BootstrapTemplate {
+            object: object.value(),
+            location: location.clone(),
         };
         Self(objects.iter().filter(is_template).map(template).collect())
     }
@@ -62,7 +57,7 @@ apiVersion: bootstrap.cluster.x-k8s.io/v1beta1
 kind: KubeadmConfigTemplate
 metadata: {name: a, namespace: two}
 ---
-apiVersion: bootstrap.cluster.x-k8s.io/v1alpha4
+apiVersion: bootstrap.cluster.x-k8s.io/v1beta2
 kind: KubeadmConfigTemplate
 metadata: {name: b}
 ---
@@ -73,12 +68,14 @@ metadata: {name: a, namespace: one}
         let mut manifests = Manifests::default();
         manifests.add("a.yaml", text.to_owned(), PathSource::Argument, &mut Budget::unbounded());
         let templates = BootstrapTemplates::among(&manifests.objects);
-        let versions = |namespace: &str, name: &str| -> Vec<_> {
-            templates.named(namespace, name).iter().map(|template| template.version).collect()
+        let versions = |namespace: &str, name: &str| -> Vec<String> {
+            let templates = templates.named(namespace, name).into_iter();
+            templates.map(|template| template.object["apiVersion"].as_str().unwrap().to_owned()).collect()
         };
-        assert_eq!(versions("one", "a"), [Some(ApiVersion::V1Beta2)]);
-        assert_eq!(versions("two", "a"), [Some(ApiVersion::V1Beta1)]);
-        assert_eq!(versions("three", "b"), [None]);
-        assert!(versions("three", "a").is_empty());
+        assert_eq!(versions("one", "a"), ["bootstrap.cluster.x-k8s.io/v1beta2"]);
+        // Whoever reads it can say that the version is not supported.
+        assert_eq!(versions("two", "a"), ["bootstrap.cluster.x-k8s.io/v1beta1"]);
+        assert_eq!(versions("three", "b"), ["bootstrap.cluster.x-k8s.io/v1beta2"]);
+        assert_eq!(versions("three", "a"), [""; 0]);
     }
 }

@@ -19,7 +19,7 @@ use winpool_api::{
 
 use super::{
     Members, RuntimeClass, Spec,
-    machines::MachineRules,
+    cluster_api::ClusterApiRules,
     rollout::RolloutRules,
     selector::{check_key, check_label_value, check_selector},
 };
@@ -81,7 +81,7 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
     }
     let delivery = written.delivery.unwrap_or_default();
     let rollout = rollout(&delivery, &mut problems);
-    let machines = MachineRules::parse(&delivery, profile.is_some(), &mut problems);
+    let cluster_api = ClusterApiRules::parse(&delivery, profile.is_some(), &mut problems);
     match (build, members) {
         (Some(build), Some(members)) if problems.is_empty() => Ok(Spec {
             windows_version: written.windows_version,
@@ -95,7 +95,7 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
             refused,
             runtime_classes,
             rollout,
-            machines,
+            cluster_api,
             mode: written.mode,
             paused: written.paused,
             deletion_policy: written.deletion_policy,

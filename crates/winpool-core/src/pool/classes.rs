@@ -11,7 +11,7 @@ pub use self::diff::restored;
 use self::other_systems::{OtherSystem, other_system};
 use winpool_api::{Mode, RuntimeClassScope, RuntimeClassState, TaintKey, facts::Build, names::label};
 
-use super::{Consent, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, machines};
+use super::{Consent, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, cluster_api};
 use crate::{
     Explanation, Named,
     kind::Kind,
@@ -67,7 +67,7 @@ pub fn plan(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&WindowsNo
         return Vec::new();
     }
     let would_strand = would_strand(snapshot, pool, spec, members);
-    let elsewhere = members.is_empty() && machines::are_elsewhere(snapshot, spec);
+    let elsewhere = members.is_empty() && cluster_api::are_elsewhere(snapshot, spec);
     let needed = |class: &&RuntimeClass| !elsewhere || is_used_here(snapshot, pool, &class.name);
     let superfluous = spec.runtime_classes.iter().filter(|class| !needed(class));
     let superfluous = superfluous.filter_map(|class| snapshot.runtime_classes.get(&class.name)).map(|class| {

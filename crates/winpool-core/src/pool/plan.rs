@@ -14,11 +14,11 @@ use winpool_api::{
 use super::{
     Members, Pool, Snapshot, Spec,
     classes::{self, ClassPlan},
+    cluster_api::{self, ClusterApiPlan},
     config_in_effect::NodeConfigs,
     configs::{self, ConfigPlan, ExpectedNode, Rendering},
     delivery::{self, DeliveryPlan, DeliveryState},
     evictions::Evictions,
-    machines::{self, MachinesPlan},
     membership::{Membership, SharedNode},
     nodes::{self, DesiredConfig, DesiredNode, NodePlanner},
     rollout::{FailureReason, NodeFailure},
@@ -88,7 +88,7 @@ pub struct ActivePool {
     pub classes: Vec<ClassPlan>,
     pub configs: ConfigPlan,
     pub delivery: DeliveryPlan,
-    pub machines: MachinesPlan,
+    pub cluster_api: ClusterApiPlan,
     /// The keys of taints and labels that the pool has set or is about to set.
     pub applied: Applied,
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
@@ -204,7 +204,7 @@ impl<'a> Planner<'a> {
         let patches = written.chain(self.released(of_pool.released.iter().map(AsRef::as_ref)));
         let applied = self.applied(pool, spec, &members, &of_pool.recorded, &taints);
         let delivery = delivery::plan(snapshot, (pool, spec), &members, &configs, |node| self.has_agent(node));
-        let machines = machines::plan(snapshot, (pool, spec), &nodes);
+        let cluster_api = cluster_api::plan(snapshot, (pool, spec), &nodes);
         let uncordoned = delivery::uncordoned(of_pool.released.iter().map(AsRef::as_ref));
         let mut steps = Steps::default();
         steps.add(Step::Finalizer, finalizer(pool, spec, has_finalizer));
@@ -215,7 +215,7 @@ impl<'a> Planner<'a> {
         steps.add(Step::Nodes, patches);
         steps.add(Step::Confirm, delivery.confirmations.iter().cloned());
         steps.add(Step::RollOut, delivery.operations.iter().cloned());
-        machines.add_steps(&mut steps);
+        cluster_api.add_steps(&mut steps);
         steps.add(Step::Replace, classes.iter().filter_map(|class| class.apply.clone()));
         steps.add(Step::Replace, configs.record.iter().chain(&configs.prune).cloned());
         steps.add(Step::Strip, classes.iter().filter_map(|class| class.strip.clone()));
@@ -227,7 +227,7 @@ impl<'a> Planner<'a> {
             classes,
             configs,
             delivery,
-            machines,
+            cluster_api,
             applied,
             unverified: of_pool.unverified.clone(),
             taints,
@@ -327,12 +327,12 @@ impl<'a> Planner<'a> {
             let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
-            let [first, then] = machines::removed(snapshot, pool);
+            let [first, then] = cluster_api::removed(snapshot, pool);
             steps.add(Step::PruneSecrets, first);
             steps.add(Step::PruneTemplates, then);
             steps.add(Step::Replace, stripped);
             steps.add(Step::Delete, removed.into_iter().chain(configs.map(|map| map.delete())));
-            let is_last = has_finalizer(pool) && !machines::is_unknown(snapshot, pool);
+            let is_last = has_finalizer(pool) && !cluster_api::is_unknown(snapshot, pool);
             awaits_unwatched = is_last && snapshot.unwatched.is_none();
             steps.add(Step::RemoveFinalizer, (is_last && !awaits_unwatched).then(|| remove_finalizer(pool)));
         }

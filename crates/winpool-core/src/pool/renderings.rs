@@ -60,7 +60,7 @@ impl RenderingInputs {
 
 /// The attempt of the rollout; `None` if somebody else delivers.
 fn attempt(spec: &Spec) -> Option<u32> {
-    spec.rollout.map(|rules| rules.attempt).or(spec.machines.as_ref().map(|rules| rules.attempt))
+    spec.rollout.map(|rules| rules.attempt).or(spec.cluster_api.as_ref().map(|rules| rules.attempt))
 }
 
 /// Whether existing nodes and machines may get the rendering with this name.

@@ -19,7 +19,7 @@ use super::{
     NodeConfigView, Pool, Spec,
     assignment::Assigner,
     check,
-    machines::{ClusterApiObjects, ClusterApiState},
+    cluster_api::{ClusterApiObjects, ClusterApiState},
     membership::Membership,
 };
 use crate::{

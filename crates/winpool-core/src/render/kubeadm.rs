@@ -2,30 +2,28 @@
 //! specification of the platform team.
 //!
 //! Nothing of theirs is replaced: lists grow, taints and node labels are merged, and any other setting that both have
-//! with different values is a problem. [`KubeadmTemplate::spec`] has the form of the requested version.
+//! with different values is a problem.
 
 mod arguments;
 mod files;
 mod patches;
-mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+pub use self::patches::JsonPatches;
 use self::{
-    arguments::{Arguments, CLOUD_PROVIDER, NODE_LABELS, added_taints, merged_labels, merged_taints},
+    arguments::{ARGUMENTS, Arguments, CLOUD_PROVIDER, NODE_LABELS, added_taints, merged_labels, merged_taints},
     files::Files,
 };
-pub use self::{patches::JsonPatches, versions::lost_fields};
 use winpool_api::{
     Taint, TaintEffect, TaintKey,
     facts::{
         ContainerRuntime,
         cluster_api::{
-            ApiVersion, CLOUD_UNINITIALIZED, CONTAINERD_CONFIG, CONTAINERD_DROP_IN, DIRECTORY, RESTART_KUBELET,
-            UNINITIALIZED,
+            CLOUD_UNINITIALIZED, CONTAINERD_CONFIG, CONTAINERD_DROP_IN, DIRECTORY, RESTART_KUBELET, UNINITIALIZED,
         },
         containerd::{CERTS_D, DropIn},
         kubelet_fields::HOST_RESOLVERS,
@@ -68,20 +66,16 @@ pub struct Base<'a> {
 /// A KubeadmConfigSpec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeadmTemplate {
-    /// Everything except the arguments of the kubelet and the name of the Secret.
+    /// Everything except the name of the Secret.
     spec: Value,
-    arguments: Arguments,
     /// The content of large files, by key. They need a Secret.
     pub secret: BTreeMap<String, String>,
 }
 
 impl KubeadmTemplate {
-    /// The specification of the template with this name, in the form of a version.
-    pub fn spec(&self, version: ApiVersion, name: &str) -> Value {
+    /// The specification of the template with this name.
+    pub fn spec(&self, name: &str) -> Value {
         let mut spec = self.spec.clone();
-        if let Some(arguments) = self.arguments.to_value(version) {
-            spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = arguments;
-        }
         for file in spec["files"].as_array_mut().into_iter().flatten() {
             let from = file.pointer_mut("/contentFrom/secret");
             let own = from.filter(|from| {
@@ -96,15 +90,14 @@ impl KubeadmTemplate {
 
     /// The patches that turn a template with this specification into this one. The default has only the endpoint of
     /// containerd in `joinConfiguration.nodeRegistration`.
-    pub fn patches(&self, base: Option<&Value>, version: ApiVersion, secret: &str) -> JsonPatches {
+    pub fn patches(&self, base: Option<&Value>, name: &str) -> JsonPatches {
         let base = base.cloned().unwrap_or_else(default_spec);
-        JsonPatches::between(&base, &self.spec(version, secret), version)
+        JsonPatches::between(&base, &self.spec(name))
     }
 
-    /// Everything that decides whether two templates are equal, by name, regardless of the version and of bytes that are no
-    /// settings.
+    /// Everything that decides whether two templates are equal, by name, regardless of bytes that are no settings.
     pub fn settings(&self) -> FileSettings {
-        let mut found = settings_of(&self.spec(ApiVersion::V1Beta2, ""));
+        let mut found = settings_of(&self.spec(""));
         found.extend(settings::settings(&self.secret));
         found
     }
@@ -130,7 +123,7 @@ pub fn settings_of(spec: &Value) -> FileSettings {
 
 /// The labels with which the nodes of a KubeadmConfigSpec register.
 pub fn node_labels(spec: &Value) -> BTreeMap<String, String> {
-    let arguments = Arguments::read(spec.pointer("/joinConfiguration/nodeRegistration/kubeletExtraArgs"));
+    let arguments = Arguments::read(spec);
     arguments.get(NODE_LABELS).map(arguments::labels).unwrap_or_default()
 }
 
@@ -164,13 +157,11 @@ pub fn template(machine: &Machine) -> Result<KubeadmTemplate, Vec<Problem>> {
     }
     spec["files"] = files.list.into();
     remove_empty_lists(&mut spec);
-    if let Some(registration) = spec.pointer_mut("/joinConfiguration/nodeRegistration").and_then(Value::as_object_mut) {
-        registration.remove("kubeletExtraArgs");
-    }
-    Ok(KubeadmTemplate { spec, arguments, secret: files.secret })
+    arguments.write(&mut spec["joinConfiguration"]["nodeRegistration"]);
+    Ok(KubeadmTemplate { spec, secret: files.secret })
 }
 
-/// v1beta2 accepts no empty list at these fields. An empty list of taints is another thing than none.
+/// The API accepts no empty list at these fields. An empty list of taints is another thing than none.
 fn remove_empty_lists(spec: &mut Value) {
     if let Some(fields) = spec.as_object_mut() {
         fields.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
@@ -188,12 +179,17 @@ fn unsupported(path: &str, spec: &Value) -> impl Iterator<Item = Problem> {
         let wrong = "the format is ignition, which Windows machines do not read";
         Problem::new(format!("{path}.format"), wrong, "use the format cloud-config")
     });
+    let arguments = spec.pointer(ARGUMENTS).filter(|arguments| !arguments.is_array());
+    let arguments = arguments.map(|_| {
+        let path = format!("{path}{}", ARGUMENTS.replace('/', "."));
+        Problem::new(path, "the arguments are not a list", "write each as an entry with name and value")
+    });
     let worker = !spec["joinConfiguration"].is_object();
     let worker = worker.then(|| {
         let wrong = "there is no joinConfiguration, so the template is not one of workers";
         Problem::new(format!("{path}.joinConfiguration"), wrong, "add joinConfiguration.nodeRegistration")
     });
-    ignition.into_iter().chain(worker)
+    ignition.into_iter().chain(worker).chain(arguments)
 }
 
 /// Adds to a specification, and collects the problems.
@@ -307,7 +303,7 @@ impl Builder<'_> {
         let registration = format!("{}.joinConfiguration.nodeRegistration", self.path);
         let path = format!("{registration}.kubeletExtraArgs");
         let existing = self.spec.pointer("/joinConfiguration/nodeRegistration");
-        let mut arguments = Arguments::read(existing.and_then(|existing| existing.get("kubeletExtraArgs")));
+        let mut arguments = Arguments::read(&self.spec);
         let merged = added_taints(
             &format!("{registration}.taints"),
             existing.and_then(|existing| existing.get("taints")),

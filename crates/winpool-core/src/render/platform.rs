@@ -6,13 +6,10 @@
 mod aks;
 mod eks;
 mod flags;
-mod gke;
 mod karpenter;
-mod managed_pool;
 mod report;
 mod rke2;
 mod selection;
-mod shell;
 
 use std::collections::BTreeMap;
 
@@ -29,7 +26,7 @@ use crate::profile::Profile;
 /// The text that separates documents on standard output: documents in YAML are one stream, scripts are not separated.
 pub const fn separator(platform: Platform) -> &'static str {
     match platform {
-        Platform::Aks | Platform::Gke => "\n",
+        Platform::Aks => "\n",
         _ => "---\n",
     }
 }
@@ -84,16 +81,11 @@ pub fn documents(platform: Platform, nodes: &NodesToMake) -> Result<PlatformDocu
     let report = report::report(platform, nodes);
     let comment = comment_lines(&format!("Pool {}: {report}", nodes.pool));
     let files = match platform {
-        Platform::Eks | Platform::EksManaged => {
-            file("nodegroup.yaml", eks::cluster_config(nodes, &report, image, &comment))
-        }
+        Platform::Eks => file("nodegroup.yaml", eks::cluster_config(nodes, &report, image, &comment)),
         Platform::Aks => file("nodepool.sh", aks::script(nodes, &report, image, &comment)),
         Platform::Karpenter | Platform::KarpenterUserData => {
             file("karpenter.yaml", karpenter::objects(nodes, &report, image, &comment))
         }
-        Platform::Gke => file("nodepool.sh", gke::script(nodes, &report, image, &comment)),
-        Platform::AzureManaged => file("machine-pool.yaml", managed_pool::azure(nodes, &report, image, &comment)),
-        Platform::AwsManaged => file("machine-pool.yaml", managed_pool::aws(nodes, &report, image, &comment)),
         Platform::Rke2 | Platform::Rke2WithFlags => rke2::files(platform, nodes, &report, &comment),
     };
     Ok(PlatformDocuments { files, report })

@@ -6,10 +6,10 @@ use super::powershell::quoted;
 /// service of Windows gets its first arguments in its command line: it registers its node before `RestartKubelet.ps1` runs, and
 /// what these arguments decide is decided then.
 pub fn containerd(environment: &[(&str, &str)], arguments: &[String]) -> String {
-    let (set, restart) = (set_environment(environment, &SERVICES), restart("containerd"));
+    let set = set_environment(environment);
     with_windows_line_endings(&format!(
         "# Applies the configuration of containerd, and the first arguments of the kubelet, before the machine joins its cluster.\n\
-         {STOP_ON_ERRORS}{set}{restart}\
+         {STOP_ON_ERRORS}{set}{RESTART_CONTAINERD}\
          $arguments = {}\n\
          $service = Get-CimInstance -ClassName Win32_Service -Filter \"Name='kubelet'\"\n\
          $isService = $null -ne $service -and $service.PathName -notmatch 'nssm'\n\
@@ -30,7 +30,7 @@ pub fn containerd(environment: &[(&str, &str)], arguments: &[String]) -> String 
 /// service again, without its environment. Source: kubernetes-sigs/image-builder,
 /// `images/capi/ansible/windows/roles/kubernetes` (2026-07-22).
 pub fn kubelet(environment: &[(&str, &str)]) -> String {
-    let set = set_environment(environment, &SERVICES);
+    let set = set_environment(environment);
     with_windows_line_endings(&format!(
         "# Starts the kubelet with the flags of kubeadm, after the machine has joined its cluster.\n\
          {STOP_ON_ERRORS}\
@@ -53,53 +53,33 @@ pub fn kubelet(environment: &[(&str, &str)]) -> String {
     ))
 }
 
-/// The services of a machine that Cluster API makes.
-const SERVICES: [&str; 2] = ["containerd", "kubelet"];
-
 /// The command that runs a script.
 pub fn command(path: &str) -> String {
     format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File {path}")
 }
 
 /// The first statement of a script.
-pub const STOP_ON_ERRORS: &str = "$ErrorActionPreference = 'Stop'\n";
+const STOP_ON_ERRORS: &str = "$ErrorActionPreference = 'Stop'\n";
 
-/// Defines `Write-Text`, which writes lines as UTF-8 without a byte order mark, with the line endings of Unix.
-pub const WRITE_TEXT: &str = "\
-function Write-Text([string] $path, [string[]] $lines) {
-  [void] [System.IO.Directory]::CreateDirectory([System.IO.Path]::GetDirectoryName($path))
-  [System.IO.File]::WriteAllText($path, ($lines -join [char]10), (New-Object System.Text.UTF8Encoding $false))
-}
+/// Restarts containerd, and the services that depend on it and run.
+const RESTART_CONTAINERD: &str = "\
+$dependents = @(Get-Service -Name containerd -DependentServices | Where-Object { $_.Status -eq 'Running' })
+Restart-Service -Name containerd -Force
+$dependents | Start-Service
 ";
 
-/// Writes a file with `Write-Text`.
-pub fn write_file(path: &str, content: &str) -> String {
-    format!("Write-Text {} {}\n", quoted(path), array(content.split('\n')))
-}
-
-/// Sets the environment variables of services that exist.
-pub fn set_environment(variables: &[(&str, &str)], services: &[&str]) -> String {
-    let services: Vec<_> = services.iter().map(|service| quoted(service)).collect();
+/// Sets the environment variables of the services that exist.
+fn set_environment(variables: &[(&str, &str)]) -> String {
     let variables: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     format!(
         "$environment = {}\n\
-         foreach ($name in @({})) {{\n\
+         foreach ($name in @('containerd', 'kubelet')) {{\n\
          \x20 $key = 'HKLM:\\SYSTEM\\CurrentControlSet\\Services\\' + $name\n\
          \x20 if ($environment.Count -gt 0 -and (Test-Path $key)) {{\n\
          \x20   Set-ItemProperty -Path $key -Name Environment -Type MultiString -Value $environment\n\
          \x20 }}\n\
          }}\n",
         array(variables.iter().map(String::as_str)),
-        services.join(", ")
-    )
-}
-
-/// Restarts a service, and those that depend on it and run.
-pub fn restart(service: &str) -> String {
-    format!(
-        "$dependents = @(Get-Service -Name {service} -DependentServices | Where-Object {{ $_.Status -eq 'Running' }})\n\
-         Restart-Service -Name {service} -Force\n\
-         $dependents | Start-Service\n"
     )
 }
 
@@ -109,6 +89,6 @@ fn array<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     if lines.is_empty() { "@()".to_owned() } else { format!("@(\n{lines})") }
 }
 
-pub fn with_windows_line_endings(text: &str) -> String {
+fn with_windows_line_endings(text: &str) -> String {
     text.lines().map(|line| format!("{line}\r\n")).collect()
 }

@@ -1,7 +1,7 @@
 //! What is wrong with pools, the worst first, and how far their rollouts are: what `winpool status` prints.
 
+mod cluster_api;
 mod commands;
-mod machines;
 mod progress;
 
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
@@ -24,7 +24,7 @@ use crate::{
     workload::{SchedulingState, WorkloadIndex, Workloads},
 };
 
-pub use machines::{MachineCondition, MachineObject};
+pub use cluster_api::{MachineCondition, MachineObject};
 pub use progress::{PoolProgress, Share};
 
 /// What was read of a cluster.
@@ -143,7 +143,7 @@ impl PoolOverview {
         let places = commands::Places::new(pool, &observed.namespace);
         let mut problems: Vec<_> = found(pool)
             .map(|(of, condition)| PoolProblem::of_condition(of, condition, affected_by(condition), &places))
-            .chain(machines::problems(pool, &observed.machines))
+            .chain(cluster_api::problems(pool, &observed.machines))
             .chain(not_reconciled(pool, &places))
             .collect();
         if let Some(ready) = ready.filter(|ready| problems.is_empty() && ready.status == "False") {

@@ -1,13 +1,13 @@
 //! The status of a pool, computed from the observed state and the outcomes of writes, not from the plan alone.
 
 mod affected;
+mod cluster_api;
 mod delivery;
 mod events;
 mod hygiene;
 mod input;
 mod known_issues;
 mod kubelet;
-mod machines;
 pub mod rendering;
 mod required;
 mod runtime;
@@ -179,7 +179,7 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
     let (pool, spec, active) = (input.pool, input.spec, input.active);
     let states = required::class_states(input);
     let nodes = counts(input);
-    let machines_templated = machines::machines_templated(input);
+    let machines_templated = cluster_api::machines_templated(input);
     // Of problems that do the same harm, the first is the worst.
     let found = [
         Some(required::spec_valid(input)),
@@ -202,7 +202,7 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
     let Summary { conditions, problem, grace } = summary::summary(input, &found);
     let computed: Vec<_> = conditions.into_iter().chain(found).collect();
     let status = WindowsNodePoolStatus {
-        cluster_api: machines::status(input),
+        cluster_api: cluster_api::status(input),
         observed_generation: Some(pool.generation),
         windows_build: spec.build.to_string(),
         nodes,

@@ -1,8 +1,8 @@
 //! `make run`: runs the operator with its shipped RBAC on a real control plane with simulated Windows nodes.
 
 mod adopted;
+mod cluster_api;
 mod fleet;
-mod machines;
 mod pools;
 mod progress;
 mod report;
@@ -125,7 +125,7 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     let demonstration = Demonstration { operator, control_plane, client, delivered, workloads, mistakes };
     demonstration.converge().await?;
     let _rollout = Rollout::show(&demonstration.control_plane, &demonstration.client).await?;
-    machines::show(&demonstration.control_plane, &demonstration.client).await?;
+    cluster_api::show(&demonstration.control_plane, &demonstration.client).await?;
     adopted::show(&demonstration.control_plane, &demonstration.client, &kubelets).await?;
     demonstration.check_requests()?;
     if arguments.once {

@@ -20,7 +20,7 @@ fn with_cleanup(fields: Value) -> Value {
 
 #[tokio::test]
 async fn each_permission_for_cluster_api_is_used_and_no_other_is_missing() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     create_template(&fixture.cluster.client, &json!({"cpu": "8"})).await.unwrap();
     allow(&fixture).await;
     create_machine_pool(&fixture).await;

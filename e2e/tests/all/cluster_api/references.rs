@@ -1,6 +1,10 @@
 //! References of MachineDeployments, and their annotations.
 
-use e2e::{cluster::SOON, cluster_api::create_template, wait::until};
+use e2e::{
+    cluster::SOON,
+    cluster_api::{create_template, reference},
+    wait::until,
+};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -18,7 +22,7 @@ fn automatic() -> Value {
 
 #[tokio::test]
 async fn a_reference_is_switched_only_with_the_annotation_of_its_owner() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     fixture.apply_pool(automatic()).await;
     let message = fixture.until("True", "RotationPending").await;
     assert!(message.contains("lacks the annotation winpool.dev/manage-bootstrap"), "{message}");
@@ -42,7 +46,7 @@ async fn a_reference_is_switched_only_with_the_annotation_of_its_owner() {
 
 #[tokio::test]
 async fn machines_that_cluster_api_updates_in_place_are_up_to_date() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     allow(&fixture).await;
     fixture.apply_pool(automatic()).await;
     let first = fixture.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
@@ -64,7 +68,7 @@ async fn machines_that_cluster_api_updates_in_place_are_up_to_date() {
 
 #[tokio::test]
 async fn a_reference_that_another_client_changes_back_twice_is_not_switched_again() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     allow(&fixture).await;
     fixture.apply_pool(automatic()).await;
     for _ in 0..2 {
@@ -83,7 +87,7 @@ async fn a_reference_that_another_client_changes_back_twice_is_not_switched_agai
 
 #[tokio::test]
 async fn paused_and_topology_managed_machine_deployments_are_not_changed() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     allow(&fixture).await;
     let pause = |value: Value| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}});
     fixture.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &pause(json!(""))).await.unwrap();
@@ -110,7 +114,7 @@ async fn paused_and_topology_managed_machine_deployments_are_not_changed() {
 
 #[tokio::test]
 async fn of_two_pools_that_select_a_machine_deployment_the_older_one_changes_it() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     allow(&fixture).await;
     fixture.apply_pool(automatic()).await;
     let template = fixture.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
@@ -147,7 +151,7 @@ async fn capacity(fixture: &Fixture) -> anyhow::Result<Vec<(String, String)>> {
 
 #[tokio::test]
 async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_does_not_report() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     let own = json!({"metadata": {"annotations": {
         "capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk": "80Gi",
         "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "0",
@@ -183,7 +187,7 @@ async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_doe
 
 #[tokio::test]
 async fn the_capacity_that_a_provider_reports_is_not_annotated() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     fixture.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi", "ephemeralDisk": "120Gi"}})).await;
     let keys = |found: &[(String, String)]| found.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
     let all = ["cpu", "ephemeral-disk", "labels", "maxPods", "memory", "taints"];
@@ -203,8 +207,8 @@ pub async fn create_machine_pool(fixture: &Fixture) {
         "template": {"spec": {
             "clusterName": "prod",
             "version": "v1.34.2",
-            "bootstrap": {"configRef": fixture.machines.reference("bootstrap.cluster.x-k8s.io", "KubeadmConfig", "former")},
-            "infrastructureRef": fixture.machines.reference("infrastructure.cluster.x-k8s.io", "TestMachinePool", "windows"),
+            "bootstrap": {"configRef": reference("bootstrap.cluster.x-k8s.io", "KubeadmConfig", "former")},
+            "infrastructureRef": reference("infrastructure.cluster.x-k8s.io", "TestMachinePool", "windows"),
         }},
     });
     let metadata = json!({
@@ -215,7 +219,7 @@ pub async fn create_machine_pool(fixture: &Fixture) {
 
 #[tokio::test]
 async fn a_machine_pool_gets_a_kubeadm_config_to_which_cluster_api_adds_the_discovery() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     create_machine_pool(&fixture).await;
     let selector = json!({"matchLabels": {"winpool": "web"}});
     fixture.apply_pool(json!({"machineDeployments": null, "machinePools": selector, "rotation": "Automatic"})).await;
@@ -239,7 +243,7 @@ async fn a_machine_pool_gets_a_kubeadm_config_to_which_cluster_api_adds_the_disc
 
 #[tokio::test]
 async fn a_pool_that_is_deleted_with_cleanup_removes_its_annotations_and_keeps_templates_in_use() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     let mut spec = pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}}));
     spec["deletionPolicy"] = json!("Cleanup");
     fixture.cluster.apply_pool(POOL, spec).await.unwrap();

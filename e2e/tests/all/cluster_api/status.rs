@@ -5,27 +5,12 @@ use e2e::{
     control_plane::User,
     operator::winpool,
 };
-use serde_json::{Value, json};
-use winpool_api::facts::cluster_api::ApiVersion::{self, V1Beta1, V1Beta2};
+use serde_json::json;
 
 use super::{DEPLOYMENT, Fixture, POOL};
 
 const SET: &str = "web-md-1";
 const BLOCKED: &str = "Scaling up from 0 to 2 replicas is blocked because: KubeadmVersionSkew preflight check failed";
-
-/// What a MachineSet reports that may not create machines.
-fn blocked(version: ApiVersion) -> Value {
-    let at = "2026-01-01T00:00:00Z";
-    match version {
-        V1Beta1 => json!([{
-            "type": "MachinesCreated", "status": "False", "severity": "Error", "reason": "PreflightCheckFailed",
-            "message": BLOCKED, "lastTransitionTime": at,
-        }]),
-        V1Beta2 => json!([{
-            "type": "ScalingUp", "status": "True", "reason": "ScalingUp", "message": BLOCKED, "lastTransitionTime": at,
-        }]),
-    }
-}
 
 fn status(fixture: &Fixture) -> (Option<i32>, String) {
     let output = winpool(&fixture.cluster.control_plane, User::OtherA, &["status", POOL]).unwrap();
@@ -34,34 +19,35 @@ fn status(fixture: &Fixture) -> (Option<i32>, String) {
 
 #[tokio::test]
 async fn a_machine_set_that_is_blocked_is_a_problem_of_its_pool() {
-    for (version, name) in [(V1Beta1, "MachinesCreated/PreflightCheckFailed"), (V1Beta2, "ScalingUp/ScalingUp")] {
-        let fixture = Fixture::start(&[version]).await;
-        fixture.apply_pool(json!({})).await;
-        fixture.until("True", "RotationPending").await;
-        let group = fixture.group().await;
-        fixture.machines.refer(DEPLOYMENT, &group.template).await.unwrap();
-        fixture.until("True", "UpToDate").await;
+    let fixture = Fixture::start().await;
+    fixture.apply_pool(json!({})).await;
+    fixture.until("True", "RotationPending").await;
+    let group = fixture.group().await;
+    fixture.machines.refer(DEPLOYMENT, &group.template).await.unwrap();
+    fixture.until("True", "UpToDate").await;
 
-        let mut spec = fixture.machines.api("MachineDeployment").get(DEPLOYMENT).await.unwrap().data["spec"].clone();
-        spec.as_object_mut()
-            .unwrap()
-            .retain(|key, _| ["clusterName", "replicas", "selector", "template"].contains(&key.as_str()));
-        let labels = json!({ "labels": { "cluster.x-k8s.io/deployment-name": DEPLOYMENT } });
-        fixture.machines.create("MachineSet", SET, labels, spec).await.unwrap();
-        let reported = json!({ "replicas": 0, "conditions": blocked(version) });
-        fixture.machines.set_status("MachineSet", SET, reported).await.unwrap();
+    let mut spec = fixture.machines.api("MachineDeployment").get(DEPLOYMENT).await.unwrap().data["spec"].clone();
+    spec.as_object_mut()
+        .unwrap()
+        .retain(|key, _| ["clusterName", "replicas", "selector", "template"].contains(&key.as_str()));
+    let labels = json!({ "labels": { "cluster.x-k8s.io/deployment-name": DEPLOYMENT } });
+    fixture.machines.create("MachineSet", SET, labels, spec).await.unwrap();
+    let blocked = json!({
+        "type": "ScalingUp", "status": "True", "reason": "ScalingUp", "message": BLOCKED,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    fixture.machines.set_status("MachineSet", SET, json!({ "replicas": 0, "conditions": [blocked] })).await.unwrap();
 
-        let (code, stdout) = status(&fixture);
-        assert_eq!(code, Some(1), "{stdout}");
-        for expected in [
-            format!("  {name} of MachineSet {NAMESPACE}/{SET}\n    {BLOCKED}\n"),
-            format!("    Run: kubectl -n {NAMESPACE} describe machinesets.cluster.x-k8s.io {SET}\n"),
-        ] {
-            assert!(stdout.contains(&expected), "{expected}: {stdout}");
-        }
-
-        fixture.stop_operator_and_remove_cluster_api().await;
+    let (code, stdout) = status(&fixture);
+    assert_eq!(code, Some(1), "{stdout}");
+    for expected in [
+        format!("  ScalingUp/ScalingUp of MachineSet {NAMESPACE}/{SET}\n    {BLOCKED}\n"),
+        format!("    Run: kubectl -n {NAMESPACE} describe machinesets.cluster.x-k8s.io {SET}\n"),
+    ] {
+        assert!(stdout.contains(&expected), "{expected}: {stdout}");
     }
+
+    fixture.stop_operator_and_remove_cluster_api().await;
 }
 
 impl Fixture {

@@ -16,7 +16,7 @@ async fn templates(fixture: &Fixture) -> anyhow::Result<Vec<String>> {
 
 #[tokio::test]
 async fn a_changed_base_or_profile_results_in_a_new_template_and_old_ones_are_removed() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     fixture.apply_pool(json!({})).await;
     fixture.until("True", "RotationPending").await;
     let first = fixture.group().await.template;
@@ -54,7 +54,7 @@ async fn a_changed_base_or_profile_results_in_a_new_template_and_old_ones_are_re
 
 #[tokio::test]
 async fn the_template_for_the_next_minor_exists_before_the_machines_are_upgraded() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     // From 1.31 on the kubelet has other defaults for evictions.
     let patch = json!({"spec": {"template": {"spec": {"version": "v1.30.4"}}}});
     fixture.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &patch).await.unwrap();
@@ -85,7 +85,7 @@ pub fn large_files(letter: &str) -> Value {
 
 #[tokio::test]
 async fn large_files_are_in_a_secret_that_goes_with_its_template() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     fixture.cluster.apply_profile("standard", large_files("x")).await.unwrap();
     fixture.apply_pool(json!({})).await;
     fixture.until("True", "RotationPending").await;
@@ -110,7 +110,7 @@ async fn large_files_are_in_a_secret_that_goes_with_its_template() {
 
 #[tokio::test]
 async fn what_cannot_be_added_to_is_named_and_nothing_is_written() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     let arguments = |name: &str, value: &str| {
         json!({"spec": {"template": {"spec": {"joinConfiguration": {"nodeRegistration": {
             "kubeletExtraArgs": [{"name": name, "value": value}],
@@ -157,7 +157,7 @@ async fn what_cannot_be_added_to_is_named_and_nothing_is_written() {
 
 #[tokio::test]
 async fn a_pool_that_observes_reports_what_it_would_write() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     let mut spec = pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}}));
     spec["mode"] = json!("Observe");
     fixture.cluster.apply_pool(POOL, spec).await.unwrap();

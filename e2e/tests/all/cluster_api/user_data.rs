@@ -8,20 +8,8 @@ use e2e::operator::binary;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A generation of the bootstrap provider. Its recorded document in `user_data/` is what its package cloudinit writes for
-/// `input.json`, whose `NewNode` ran with Go.
-struct Generation {
-    version: &'static str,
-    /// Whether it writes `bootcmd`, which cloudbase-init does not run.
-    boot_commands: bool,
-    /// The version of the API that has it.
-    api: &'static str,
-}
-
-const GENERATIONS: [Generation; 2] = [
-    Generation { version: "v1.9.9", boot_commands: false, api: "v1beta1" },
-    Generation { version: "v1.14.0-rc.1", boot_commands: true, api: "v1beta2" },
-];
+/// What the package cloudinit of this version of the bootstrap provider writes for `input.json`, whose `NewNode` ran with Go.
+const RECORDED: &str = "v1.14.0-rc.1.txt";
 
 const PLACEHOLDER: &str = "This placeholder file is used to create the /run/cluster-api sub directory in a way that is \
                            compatible with both Linux and Windows (mkdir -p /run/cluster-api does not work with Windows)";
@@ -60,8 +48,8 @@ fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// The user data that a generation writes from the spec of a KubeadmConfig whose files have their content.
-fn user_data(generation: &Generation, spec: &Value, join: &str) -> String {
+/// The user data that the provider writes from the spec of a KubeadmConfig whose files have their content.
+fn user_data(spec: &Value, join: &str) -> String {
     let indented = |content: &str| content.split('\n').map(|line| format!("      {line}\n")).collect::<String>();
     let file = |file: &Value| {
         let mut written = format!("-   path: {}\n", text(file, "path"));
@@ -83,7 +71,8 @@ fn user_data(generation: &Generation, spec: &Value, join: &str) -> String {
         &format!("    content: |\n      ---\n{}", indented(join)),
         &own("/run/cluster-api/placeholder"),
         &format!("    content: \"{PLACEHOLDER}\"\n"),
-        &if generation.boot_commands && !boot.is_empty() { format!("bootcmd:\n{boot}") } else { String::new() },
+        // cloudbase-init does not run them.
+        &if boot.is_empty() { boot } else { format!("bootcmd:\n{boot}") },
         "runcmd:\n",
         &commands("preKubeadmCommands"),
         &format!("  - {JOIN}\n"),
@@ -146,12 +135,11 @@ spec:
 }
 
 /// The spec of the template of the pool, with the content of the files in its Secret, as the provider reads it.
-fn template(api: &str) -> Value {
+fn template() -> Value {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool.yaml");
     fs::write(&path, pool()).unwrap();
-    let arguments =
-        ["--target", "cluster-api", "--cluster-api-version", api, "--kubernetes", "1.36", "--containerd", "2.2"];
+    let arguments = ["--target", "cluster-api", "--kubernetes", "1.36", "--containerd", "2.2"];
     let mut command = Command::new(binary().unwrap());
     let output = command.args(["render", "-o", "json", "-f"]).arg(&path).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -179,55 +167,46 @@ fn expected(file: &Value) -> (String, String) {
 #[test]
 fn the_user_data_of_these_tests_is_that_of_the_bootstrap_provider() {
     let input: Value = serde_json::from_str(&recorded("input.json")).unwrap();
-    for generation in GENERATIONS {
-        let written = user_data(&generation, &input, text(&input, "joinConfiguration"));
-        assert_eq!(written, recorded(&format!("{}.txt", generation.version)), "{}", generation.version);
-    }
+    assert_eq!(user_data(&input, text(&input, "joinConfiguration")), recorded(RECORDED));
 }
 
 #[test]
 fn cloudbase_init_writes_every_file_whole_and_runs_the_commands_in_order() {
-    for generation in GENERATIONS {
-        let spec = template(generation.api);
-        let join =
-            json!({"kind": "JoinConfiguration", "nodeRegistration": {"name": "{{ ds.meta_data.local_hostname }}"}});
-        let done = read(&user_data(&generation, &spec, &join.to_string()));
-        let files: Vec<(String, String)> = done.files.iter().map(|file| (file.path.clone(), file.text())).collect();
-        let (of_provider, of_template) = (&files[files.len() - 2..], &files[..files.len() - 2]);
-        assert_eq!(of_template, list(&spec, "files").map(expected).collect::<Vec<_>>(), "{}", generation.version);
-        assert_eq!(
-            of_provider[0].1,
-            "---\n{\"kind\":\"JoinConfiguration\",\"nodeRegistration\":{\"name\":\"web-1\"}}\n"
-        );
-        assert!(done.files.iter().all(|file| !file.append));
+    let spec = template();
+    let join = json!({"kind": "JoinConfiguration", "nodeRegistration": {"name": "{{ ds.meta_data.local_hostname }}"}});
+    let done = read(&user_data(&spec, &join.to_string()));
+    let files: Vec<(String, String)> = done.files.iter().map(|file| (file.path.clone(), file.text())).collect();
+    let (of_provider, of_template) = (&files[files.len() - 2..], &files[..files.len() - 2]);
+    assert_eq!(of_template, list(&spec, "files").map(expected).collect::<Vec<_>>());
+    assert_eq!(of_provider[0].1, "---\n{\"kind\":\"JoinConfiguration\",\"nodeRegistration\":{\"name\":\"web-1\"}}\n");
+    assert!(done.files.iter().all(|file| !file.append));
 
-        let content = |path: &str| {
-            let found = of_template.iter().find(|(name, _)| name == path);
-            found
-                .unwrap_or_else(|| panic!("{path} in {:?}", files.iter().map(|(name, _)| name).collect::<Vec<_>>()))
-                .1
-                .as_str()
-        };
-        let kubelet = content(r"C:\k\winpool\patches\kubeletconfiguration0+merge.yaml");
-        assert!(kubelet.contains("it's {{ $env:PATH }} {% if x %}"), "{kubelet}");
-        let containerd = content(r"C:\Program Files\containerd\conf.d\50-winpool.toml");
-        assert!(containerd.chars().count() > 10_240 && containerd.contains("team-139-ä"));
-        let hosts = content(r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml");
-        assert!(hosts.contains(r"C:\certs\{{ team }}.pem"), "{hosts}");
-        for script in [r"C:\k\winpool\containerd.ps1", r"C:\k\winpool\kubelet.ps1"] {
-            let script = content(script);
-            // Windows PowerShell reads a file without a mark of its encoding in that of the system.
-            assert!(script.is_ascii(), "{script}");
-            let variable = "('NO_PROXY=10.0.0.0/8,.m' + [char]0x00FC + 'nchen.example,%USERDOMAIN%')";
-            assert!(script.contains(variable), "{script}");
-        }
-
-        let run = |script: &str| {
-            format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File C:/k/winpool/{script}.ps1")
-        };
-        let commands = ["rem cmd".to_owned(), run("containerd"), JOIN.to_owned(), run("kubelet"), String::new()];
-        // cmd expands percent signs.
-        assert!(commands.iter().all(|command| !command.contains('%')));
-        assert_eq!(done.scripts, [commands.join("\r\n")], "{}", generation.version);
+    let content = |path: &str| {
+        let found = of_template.iter().find(|(name, _)| name == path);
+        found
+            .unwrap_or_else(|| panic!("{path} in {:?}", files.iter().map(|(name, _)| name).collect::<Vec<_>>()))
+            .1
+            .as_str()
+    };
+    let kubelet = content(r"C:\k\winpool\patches\kubeletconfiguration0+merge.yaml");
+    assert!(kubelet.contains("it's {{ $env:PATH }} {% if x %}"), "{kubelet}");
+    let containerd = content(r"C:\Program Files\containerd\conf.d\50-winpool.toml");
+    assert!(containerd.chars().count() > 10_240 && containerd.contains("team-139-ä"));
+    let hosts = content(r"C:\Program Files\containerd\certs.d\docker.io\hosts.toml");
+    assert!(hosts.contains(r"C:\certs\{{ team }}.pem"), "{hosts}");
+    for script in [r"C:\k\winpool\containerd.ps1", r"C:\k\winpool\kubelet.ps1"] {
+        let script = content(script);
+        // Windows PowerShell reads a file without a mark of its encoding in that of the system.
+        assert!(script.is_ascii(), "{script}");
+        let variable = "('NO_PROXY=10.0.0.0/8,.m' + [char]0x00FC + 'nchen.example,%USERDOMAIN%')";
+        assert!(script.contains(variable), "{script}");
     }
+
+    let run = |script: &str| {
+        format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File C:/k/winpool/{script}.ps1")
+    };
+    let commands = ["rem cmd".to_owned(), run("containerd"), JOIN.to_owned(), run("kubelet"), String::new()];
+    // cmd expands percent signs.
+    assert!(commands.iter().all(|command| !command.contains('%')));
+    assert_eq!(done.scripts, [commands.join("\r\n")]);
 }

@@ -5,40 +5,37 @@ use e2e::{
     cluster_api::{Machines, install_cluster_api, install_cluster_api_permissions, uninstall_cluster_api},
     wait::until,
 };
-use serde_json::{Value, json};
-use winpool_api::facts::cluster_api::ApiVersion::{self, V1Beta1, V1Beta2};
+use serde_json::json;
+use winpool_api::facts::cluster_api::VERSION;
 
 use super::{BASE, DEPLOYMENT, Fixture, POOL, base, pool};
 
-/// Each version alone, and both: what the operator writes is stored without a loss, and machines are replaced once.
+/// What the operator writes is stored without a loss, and machines are replaced once.
 #[tokio::test]
-async fn templates_are_stored_without_a_loss_in_each_version() {
-    for (versions, used) in [(&[V1Beta1][..], V1Beta1), (&[V1Beta2], V1Beta2), (&[V1Beta1, V1Beta2], V1Beta2)] {
-        let fixture = Fixture::start(versions).await;
-        fixture.apply_pool(json!({})).await;
-        let message = fixture.until("True", "RotationPending").await;
-        let group = fixture.group().await;
-        assert!(message.contains(&group.template) && group.current == BASE, "{message}");
-        assert_eq!(fixture.cluster.status(POOL).await.unwrap().cluster_api.unwrap().version, used.name());
-        stored_completely(&fixture.machines, &group.template).await;
+async fn templates_are_stored_without_a_loss() {
+    let fixture = Fixture::start().await;
+    fixture.apply_pool(json!({})).await;
+    let message = fixture.until("True", "RotationPending").await;
+    let group = fixture.group().await;
+    assert!(message.contains(&group.template) && group.current == BASE, "{message}");
+    stored_completely(&fixture.machines, &group.template).await;
 
-        fixture.machines.refer(DEPLOYMENT, &group.template).await.unwrap();
-        fixture.until("True", "UpToDate").await;
-        fixture.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
-        fixture.until("Unknown", "ClusterIsElsewhere").await;
-        let counts = async || {
-            let group = fixture.group().await;
-            Ok((group.machines, group.up_to_date))
-        };
-        until("two machines of the template", SOON, counts, |counts| *counts == (2, 2)).await.unwrap();
-        fixture.stop().await;
-    }
+    fixture.machines.refer(DEPLOYMENT, &group.template).await.unwrap();
+    fixture.until("True", "UpToDate").await;
+    fixture.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
+    fixture.until("Unknown", "ClusterIsElsewhere").await;
+    let counts = async || {
+        let group = fixture.group().await;
+        Ok((group.machines, group.up_to_date))
+    };
+    until("two machines of the template", SOON, counts, |counts| *counts == (2, 2)).await.unwrap();
+    fixture.stop().await;
 }
 
 /// The template has the patch, the merged taints and arguments, and everything of the base.
 async fn stored_completely(machines: &Machines, template: &str) {
     let stored = machines.api("KubeadmConfigTemplate").get(template).await.unwrap().data;
-    let (spec, base) = (&stored["spec"]["template"]["spec"], &base(machines.version)["template"]["spec"]);
+    let (spec, base) = (&stored["spec"]["template"]["spec"], &base()["template"]["spec"]);
     let paths: Vec<&str> =
         spec["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
     assert_eq!(
@@ -56,23 +53,38 @@ async fn stored_completely(machines: &Machines, template: &str) {
     let registration = &spec["joinConfiguration"]["nodeRegistration"];
     assert_eq!(registration["name"], base["joinConfiguration"]["nodeRegistration"]["name"]);
     assert_eq!(registration["taints"], json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]));
-    let arguments = json!({
-        "cloud-provider": "external",
-        "node-labels": "agentpool=web",
-        "register-with-taints": "os=windows:NoSchedule,node.cluster.x-k8s.io/uninitialized=:NoSchedule",
-        "windows-priorityclass": "ABOVE_NORMAL_PRIORITY_CLASS",
-    });
-    assert_eq!(by_name(machines.version, &registration["kubeletExtraArgs"]), arguments);
+    let arguments = json!([
+        {"name": "cloud-provider", "value": "external"},
+        {"name": "node-labels", "value": "agentpool=web"},
+        {
+            "name": "register-with-taints",
+            "value": "os=windows:NoSchedule,node.cluster.x-k8s.io/uninitialized=:NoSchedule",
+        },
+        {"name": "windows-priorityclass", "value": "ABOVE_NORMAL_PRIORITY_CLASS"},
+    ]);
+    assert_eq!(registration["kubeletExtraArgs"], arguments);
 }
 
-fn by_name(version: ApiVersion, arguments: &Value) -> Value {
-    match version {
-        V1Beta1 => arguments.clone(),
-        V1Beta2 => {
-            let list = arguments.as_array().unwrap().iter();
-            list.map(|argument| (argument["name"].as_str().unwrap().to_owned(), argument["value"].clone())).collect()
-        }
+/// Cluster API up to 1.10 serves v1beta1 alone.
+#[tokio::test]
+async fn an_older_cluster_api_has_to_be_upgraded() {
+    let cluster = Cluster::start().await.unwrap();
+    install_cluster_api_permissions(&cluster.control_plane).unwrap();
+    install_cluster_api(&cluster.control_plane, "v1beta1").await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.apply_profile("standard", json!({})).await.unwrap();
+    cluster.apply_pool(POOL, pool(json!({}))).await.unwrap();
+    let condition = cluster.until_condition(POOL, "MachinesTemplated", "False", "ContractUnsupported").await.unwrap();
+    assert_eq!(
+        condition.message,
+        "winpool needs Cluster API's resources in v1beta2, and the cluster serves only bootstrap.cluster.x-k8s.io/v1beta1, \
+         cluster.x-k8s.io/v1beta1. Upgrade Cluster API to 1.11 or later"
+    );
+    for (summary, status) in [("Ready", "False"), ("Stalled", "True")] {
+        cluster.until_condition(POOL, summary, status, "ContractUnsupported").await.unwrap();
     }
+    uninstall_cluster_api(&cluster.control_plane).unwrap();
+    operator.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -87,9 +99,9 @@ async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
         cluster.until_condition(POOL, summary, status, "ClusterAPINotInstalled").await.unwrap();
     }
 
-    install_cluster_api(&cluster.control_plane, &[V1Beta2]).await.unwrap();
+    install_cluster_api(&cluster.control_plane, VERSION).await.unwrap();
     cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterNotFound").await.unwrap();
-    let machines = Machines::new(cluster.client.clone(), V1Beta2);
+    let machines = Machines::new(cluster.client.clone());
     machines.create_cluster().await.unwrap();
     let none = cluster.until_condition(POOL, "MachinesTemplated", "False", "NoMachinesSelected").await.unwrap();
     assert!(none.message.contains("winpool=web matches no MachineDeployment of cluster prod"), "{}", none.message);
@@ -99,7 +111,7 @@ async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
     for (summary, status) in [("Ready", "False"), ("Stalled", "True")] {
         cluster.until_condition(POOL, summary, status, "TemplateInvalid").await.unwrap();
     }
-    machines.create("KubeadmConfigTemplate", BASE, json!({}), base(V1Beta2)).await.unwrap();
+    machines.create("KubeadmConfigTemplate", BASE, json!({}), base()).await.unwrap();
     cluster.until_condition(POOL, "MachinesTemplated", "True", "RotationPending").await.unwrap();
     cluster.until_ready(POOL).await.unwrap();
 
@@ -110,7 +122,7 @@ async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
 
 #[tokio::test]
 async fn the_operator_that_follows_writes_nothing() {
-    let fixture = Fixture::v1beta2().await;
+    let fixture = Fixture::start().await;
     fixture.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}})).await;
     fixture.until("True", "RotationPending").await;
     let template = fixture.group().await.template;

@@ -1,7 +1,5 @@
 //! Values that a line of a file has, and functions whose rules tables follow.
 
-use std::collections::BTreeSet;
-
 use super::{
     containerd::{CONTAINERD, CONTAINERD_2_3, HCSSHIM, PLATFORMS},
     kubernetes::KUBERNETES,
@@ -17,8 +15,8 @@ use winpool_api::{
     facts::{
         ContainerRuntime, ContainerdVersion,
         cluster_api::{
-            ApiVersion, CLOUD_UNINITIALIZED, CLUSTER_NAME, DEPLOYMENT_NAME, MAX_ARGUMENT, MAX_CONTENT, MAX_FILES,
-            PAUSED, POOL_NAME, TOPOLOGY_OWNED, UNINITIALIZED,
+            CLOUD_UNINITIALIZED, CLUSTER_NAME, DEPLOYMENT_NAME, MAX_ARGUMENT, MAX_CONTENT, MAX_FILES, PAUSED,
+            POOL_NAME, TOPOLOGY_OWNED, UNINITIALIZED, VERSION,
         },
         containerd::{
             CIMFS, CONTAINER_ANNOTATIONS, HYPERV_HANDLER, PIPE, POD_ANNOTATIONS, PROCESS_HANDLER, RUNTIME_TYPE,
@@ -161,16 +159,14 @@ pub fn limits() -> Result<Vec<String>> {
     Ok(differences(&upstream, &own.map(|(name, most)| (name.to_owned(), most.to_string())).into()))
 }
 
-/// Compares the versions that each CustomResourceDefinition serves.
+/// Compares the version that winpool uses with the one that each CustomResourceDefinition stores.
 pub fn api_versions() -> Result<Vec<String>> {
-    let known: BTreeSet<_> = ApiVersion::ALL.iter().map(|version| version.name()).collect();
     let mut found = Vec::new();
     for definition in definitions()? {
         let versions = definition["spec"]["versions"].as_array().context("versions")?;
-        let served = versions.iter().filter(|version| version["served"] == true);
-        let served: BTreeSet<_> = served.filter_map(|version| version["name"].as_str()).collect();
-        if served != known {
-            found.push(format!("{}: {served:?} are served, not {known:?}", definition["metadata"]["name"]));
+        let stored = versions.iter().find(|version| version["storage"] == true).context("no version is stored")?;
+        if stored["name"] != VERSION || stored["served"] != true {
+            found.push(format!("{}: {} is stored, not {VERSION}", definition["metadata"]["name"], stored["name"]));
         }
     }
     Ok(found)

@@ -1,4 +1,4 @@
-//! `kubeletExtraArgs`: a map in v1beta1, a list of names and values in v1beta2.
+//! `kubeletExtraArgs`: a list of names and values.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,16 @@ use winpool_api::{
     Taint,
     facts::{
         Minor,
-        cluster_api::{ApiVersion, MAX_ARGUMENT},
+        cluster_api::MAX_ARGUMENT,
         kubelet_fields::{FIELDS, FieldSupport},
         kubelet_flags::{FLAGS, V},
     },
 };
 
 use crate::{Problem, profile::Profile, render::kubelet::taint_flag};
+
+/// The arguments in a KubeadmConfigSpec, as a JSON pointer.
+pub const ARGUMENTS: &str = "/joinConfiguration/nodeRegistration/kubeletExtraArgs";
 
 /// The kubelet's argument with its labels.
 pub const NODE_LABELS: &str = "node-labels";
@@ -26,27 +29,23 @@ pub const CLOUD_PROVIDER: &str = "cloud-provider";
 pub struct Arguments(BTreeMap<String, String>);
 
 impl Arguments {
-    /// Reads either form. Entries without a name are ignored.
-    pub fn read(value: Option<&Value>) -> Self {
+    /// The arguments of a KubeadmConfigSpec. Entries without a name are ignored.
+    pub fn read(spec: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let entries = match value {
-            Some(Value::Object(map)) => map.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
-            Some(Value::Array(list)) => {
-                let entry = |item: &Value| Some((item["name"].as_str()?.to_owned(), text(&item["value"])));
-                list.iter().filter_map(entry).collect()
-            }
-            _ => BTreeMap::new(),
-        };
-        Self(entries)
+        let entry = |item: &Value| Some((item["name"].as_str()?.to_owned(), text(&item["value"])));
+        let list = spec.pointer(ARGUMENTS).and_then(Value::as_array);
+        Self(list.into_iter().flatten().filter_map(entry).collect())
     }
 
-    /// The value in the form of a version; `None` without arguments, because a list must not be empty.
-    pub fn to_value(&self, version: ApiVersion) -> Option<Value> {
+    /// Writes the arguments into a `nodeRegistration`. Without arguments there is no field, because a list must not be empty.
+    pub fn write(&self, registration: &mut Value) {
         let entry = |(name, value): (&String, &String)| json!({"name": name, "value": value});
-        (!self.0.is_empty()).then(|| match version {
-            ApiVersion::V1Beta1 => json!(self.0),
-            ApiVersion::V1Beta2 => self.0.iter().map(entry).collect(),
-        })
+        let list: Vec<_> = self.0.iter().map(entry).collect();
+        if !list.is_empty() {
+            registration["kubeletExtraArgs"] = list.into();
+        } else if let Some(registration) = registration.as_object_mut() {
+            registration.remove("kubeletExtraArgs");
+        }
     }
 
     /// The value of an argument.
@@ -238,22 +237,26 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_are_read_and_written() {
-        let map = json!({"v": "2", "cloud-provider": "external"});
+    fn arguments_are_a_list_that_is_not_empty() {
+        let registration = |arguments: Value| json!({"criSocket": "s", "kubeletExtraArgs": arguments});
+        let written = |arguments: Value| {
+            let mut registration = registration(arguments);
+            let spec = json!({"joinConfiguration": {"nodeRegistration": registration}});
+            Arguments::read(&spec).write(&mut registration);
+            registration
+        };
         let list = json!([{"name": "cloud-provider", "value": "external"}, {"name": "v", "value": "2"}]);
-        for form in [&map, &list] {
-            let arguments = Arguments::read(Some(form));
-            assert_eq!(arguments.to_value(ApiVersion::V1Beta1).as_ref(), Some(&map));
-            assert_eq!(arguments.to_value(ApiVersion::V1Beta2).as_ref(), Some(&list));
-        }
-        for none in [None, Some(&json!({})), Some(&json!([]))] {
-            assert_eq!(Arguments::read(none).to_value(ApiVersion::V1Beta2), None);
-        }
+        assert_eq!(written(list.clone()), registration(list));
+        assert_eq!(written(json!([])), json!({"criSocket": "s"}));
+    }
+
+    fn arguments(map: &[(&str, &str)]) -> Arguments {
+        Arguments(map.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
     #[test]
     fn an_argument_has_one_value() {
-        let mut arguments = Arguments::read(Some(&json!({"v": "2"})));
+        let mut arguments = arguments(&[("v", "2")]);
         arguments.set("p", "v", "2").unwrap();
         let problem = arguments.set("p", "v", "4").unwrap_err();
         assert_eq!(problem.wrong, "the kubelet argument v is \"2\", and the profile sets \"4\"");
@@ -271,7 +274,7 @@ mod tests {
 
     #[test]
     fn arguments_that_the_minor_removed_are_named() {
-        let arguments = Arguments::read(Some(&json!({"pod-infra-container-image": "pause", "v": "2"})));
+        let arguments = arguments(&[("pod-infra-container-image", "pause"), ("v", "2")]);
         let names = |minor| arguments.problems("p", Minor(minor)).map(|problem| problem.wrong).collect::<Vec<_>>();
         assert_eq!(names(34), Vec::<String>::new());
         assert_eq!(

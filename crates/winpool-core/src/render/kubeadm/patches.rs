@@ -5,12 +5,10 @@
 //! `api/core/v1beta2/clusterclass_types.go`.
 
 use serde_json::{Value, json};
-use winpool_api::facts::cluster_api::ApiVersion;
 
-use super::arguments::Arguments;
+use super::arguments::ARGUMENTS;
 
 const SPEC: &str = "/spec/template/spec";
-const ARGUMENTS: &str = "/joinConfiguration/nodeRegistration/kubeletExtraArgs";
 
 /// Patches, and what they assume about the template to which they are applied. Paths begin below `spec.template.spec`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,14 +23,10 @@ pub struct JsonPatches {
 }
 
 impl JsonPatches {
-    /// The patches for a template with a specification, so that it becomes another one of this version.
-    pub fn between(before: &Value, after: &Value, version: ApiVersion) -> Self {
-        let mut before = before.clone();
-        if let Some(arguments) = before.pointer_mut(ARGUMENTS) {
-            *arguments = Arguments::read(Some(arguments)).to_value(version).unwrap_or_default();
-        }
+    /// The patches for a template with a specification, so that it becomes another one.
+    pub fn between(before: &Value, after: &Value) -> Self {
         let mut patches = Self::default();
-        patches.compare("", &before, after);
+        patches.compare("", before, after);
         patches
     }
 
@@ -49,6 +43,7 @@ impl JsonPatches {
                 }
             }
             (Value::Array(before), Value::Array(after)) => match appended(path, before, after) {
+                Some(items) if items.is_empty() => {}
                 Some(items) => {
                     let item = |item: &Value| json!({"op": "add", "path": format!("{SPEC}{path}/-"), "value": item});
                     self.operations.extend(items.into_iter().map(item));
@@ -92,12 +87,6 @@ fn field(pointer: &str) -> String {
 mod tests {
     use super::*;
 
-    fn compared(before: &Value, after: &Value) -> JsonPatches {
-        let mut patches = JsonPatches::default();
-        patches.compare("", before, after);
-        patches
-    }
-
     #[test]
     fn lists_are_extended_and_other_differences_are_written() {
         let before = json!({"files": [1], "users": [], "format": "cloud-config", "joinConfiguration": {"a": {"b": 1}}});
@@ -105,7 +94,7 @@ mod tests {
             "files": [1, 2, 3], "users": ["x"], "format": "cloud-config", "commands": ["c"],
             "joinConfiguration": {"a": {"b": 2, "c/d": 3}},
         });
-        let patches = compared(&before, &after);
+        let patches = JsonPatches::between(&before, &after);
         let expected = [
             json!({"op": "add", "path": "/spec/template/spec/commands", "value": ["c"]}),
             json!({"op": "add", "path": "/spec/template/spec/files/-", "value": 2}),
@@ -125,10 +114,10 @@ mod tests {
         let around = |list: Value| json!({"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": list}}});
         let (a, b, c) =
             (json!({"name": "a", "value": ""}), json!({"name": "b", "value": ""}), json!({"name": "c", "value": ""}));
-        let patches = compared(&around(json!([c, a])), &around(json!([a, b, c])));
+        let patches = JsonPatches::between(&around(json!([c, a])), &around(json!([a, b, c])));
         let path = format!("{SPEC}{ARGUMENTS}");
         assert_eq!(patches.operations, [json!({"op": "add", "path": format!("{path}/-"), "value": b})]);
-        let changed = compared(&around(json!([a])), &around(json!([b])));
+        let changed = JsonPatches::between(&around(json!([a])), &around(json!([b])));
         assert_eq!(changed.operations, [json!({"op": "replace", "path": path, "value": [b]})]);
     }
 }

@@ -54,7 +54,7 @@ fn rendered(
 }
 
 fn spec(profile: Value, base: Option<&Value>) -> Value {
-    rendered(profile, 36, (2, 2), base).unwrap().spec(ApiVersion::V1Beta2, "web-1234")
+    rendered(profile, 36, (2, 2), base).unwrap().spec("web-1234")
 }
 
 fn paths(spec: &Value) -> Vec<&str> {
@@ -145,23 +145,26 @@ fn a_node_registers_with_the_taints_of_the_base_of_the_pool_and_of_cluster_api()
         // The kubelet adds the taint of the cloud provider itself: two of them would be refused.
         (Some(azure()), format!("os=windows:NoSchedule,{OWN}"), true),
         (
-            Some(base(json!({"register-with-taints": CLOUD}), team.clone())),
+            Some(base(json!([{"name": "register-with-taints", "value": CLOUD}]), team.clone())),
             format!("{CLOUD},os=windows:NoSchedule,team=:NoExecute,{OWN}"),
             true,
         ),
         (
-            Some(base(json!({"cloud-provider": "external"}), team)),
+            Some(base(json!([{"name": "cloud-provider", "value": "external"}]), team)),
             format!("team=:NoExecute,os=windows:NoSchedule,{OWN}"),
             false,
         ),
         (
-            Some(base(json!({"register-with-taints": format!("{OWN},os=windows:NoSchedule")}), Value::Null)),
+            Some(base(
+                json!([{"name": "register-with-taints", "value": format!("{OWN},os=windows:NoSchedule")}]),
+                Value::Null,
+            )),
             format!("{OWN},os=windows:NoSchedule"),
             true,
         ),
     ];
     // What cloud-init evaluates on the machine stays in the flag.
-    let evaluated = base(json!({"register-with-taints": "{{ taint }}"}), Value::Null);
+    let evaluated = base(json!([{"name": "register-with-taints", "value": "{{ taint }}"}]), Value::Null);
     let spec_of = spec(json!({}), Some(&evaluated));
     assert_eq!(argument(&spec_of, "register-with-taints"), Some("{{ taint }},os=windows:NoSchedule"));
     assert_eq!(patch_taints(&spec_of), format!("os=windows:NoSchedule,{OWN}"));
@@ -176,8 +179,12 @@ fn a_node_registers_with_the_taints_of_the_base_of_the_pool_and_of_cluster_api()
 fn what_decides_the_registration_is_in_the_first_arguments() {
     let mut base = azure();
     let registration = &mut base["joinConfiguration"]["nodeRegistration"];
-    registration["kubeletExtraArgs"] =
-        json!({"cloud-provider": "external", "node-ip": "10.0.0.4", "v": "2", "node-labels": "a=b"});
+    registration["kubeletExtraArgs"] = json!([
+        {"name": "cloud-provider", "value": "external"},
+        {"name": "node-ip", "value": "10.0.0.4"},
+        {"name": "v", "value": "2"},
+        {"name": "node-labels", "value": "a=b"},
+    ]);
     let first = |base: &Value| -> Vec<String> {
         let script = content(&spec(json!({}), Some(base)), "containerd.ps1");
         let lines = script.lines().map(str::trim).filter(|line| line.starts_with("'--"));
@@ -203,7 +210,7 @@ fn the_patch_removes_the_fields_of_the_cluster_that_stop_a_windows_kubelet() {
         "enforceNodeAllocatable": ["pods"], "clusterDNS": ["10.96.0.10"],
     });
     let removed = |minor: u32| -> Vec<String> {
-        let spec = rendered(json!({}), minor, (2, 2), None).unwrap().spec(ApiVersion::V1Beta2, "s");
+        let spec = rendered(json!({}), minor, (2, 2), None).unwrap().spec("s");
         let patch: Value = serde_saphyr::from_str(&content(&spec, "kubeletconfiguration0+merge.yaml")).unwrap();
         let mut merged = cluster.clone();
         json_patch::merge(&mut merged, &patch);
@@ -245,33 +252,11 @@ fn the_patch_is_written_to_the_directory_of_the_base() {
 }
 
 #[test]
-fn both_versions_have_the_same_content() {
-    let template = rendered(json!({}), 36, (2, 2), Some(&azure())).unwrap();
-    let [mut older, mut newer] = [ApiVersion::V1Beta1, ApiVersion::V1Beta2].map(|version| template.spec(version, "s"));
-    let take = |spec: &mut Value| {
-        Arguments::read(spec.pointer_mut("/joinConfiguration/nodeRegistration/kubeletExtraArgs").map(|value| &*value))
-    };
-    assert_eq!(take(&mut older), take(&mut newer));
-    assert!(older["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].is_object());
-    for spec in [&mut older, &mut newer] {
-        spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = Value::Null;
-    }
-    assert_eq!(older, newer);
-    // The same base in the form of the older version.
-    let mut base = azure();
-    base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!({
-        "cloud-provider": "external",
-        "register-with-taints": "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
-    });
-    assert_eq!(rendered(json!({}), 36, (2, 2), Some(&base)).unwrap().settings(), template.settings());
-}
-
-#[test]
 fn large_files_are_in_the_secret() {
     let settings: Vec<String> = (0..600).map(|number| format!("\"key{number}{}\" = \"5s\"", "x".repeat(20))).collect();
     let extra = format!("[timeouts]\n{}\n", settings.join("\n"));
     let template = rendered(json!({"containerd": {"extraConfig": extra}}), 36, (2, 2), None).unwrap();
-    let spec = template.spec(ApiVersion::V1Beta2, "web-1234");
+    let spec = template.spec("web-1234");
     let reference =
         json!({"secret": {"name": "web-1234-files", "key": "Program-Files-containerd-conf.d-50-winpool.toml"}});
     assert_eq!(spec["files"][1]["contentFrom"], reference);
@@ -286,7 +271,7 @@ fn containerd_1_gets_its_settings_in_the_main_file() {
         .as_array_mut()
         .unwrap()
         .push(json!({"path": "C:\\Program Files\\containerd\\config.toml", "content": main}));
-    let merged = rendered(json!({}), 34, (1, 7), Some(&base)).unwrap().spec(ApiVersion::V1Beta1, "s");
+    let merged = rendered(json!({}), 34, (1, 7), Some(&base)).unwrap().spec("s");
     let text = merged["files"][2]["content"].as_str().unwrap();
     let file: toml::Table = text.parse().unwrap();
     let cri = &file["plugins"]["io.containerd.grpc.v1.cri"];
@@ -294,7 +279,7 @@ fn containerd_1_gets_its_settings_in_the_main_file() {
     assert!(cri["sandbox_image"].as_str().unwrap().contains("pause"));
 
     let cni = json!({"containerd": {"cni": {"binDir": "C:\\opt\\cni\\bin", "confDir": "C:\\etc\\cni\\net.d"}}});
-    let whole = rendered(cni, 34, (1, 7), Some(&azure())).unwrap().spec(ApiVersion::V1Beta1, "s");
+    let whole = rendered(cni, 34, (1, 7), Some(&azure())).unwrap().spec("s");
     assert!(paths(&whole).contains(&"C:/Program Files/containerd/config.toml"));
 }
 
@@ -305,7 +290,7 @@ fn what_cannot_be_added_to_is_named() {
         change(&mut base);
         base
     };
-    let table: [(Value, u32, (u32, u32), &str); 10] = [
+    let table: [(Value, u32, (u32, u32), &str); 11] = [
         (
             with(|base| base["format"] = json!("ignition")),
             36,
@@ -317,6 +302,12 @@ fn what_cannot_be_added_to_is_named() {
             36,
             (2, 2),
             "spec.template.spec.joinConfiguration: there is no joinConfiguration",
+        ),
+        (
+            with(|base| base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!({"v": "2"})),
+            36,
+            (2, 2),
+            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: the arguments are not a list",
         ),
         (
             with(|base| {

@@ -3,9 +3,8 @@
 use winpool_api::facts::platforms::{AKS_NEEDS_FIPS, Setting};
 
 use super::{
-    super::yaml::Fields,
+    super::{kubelet::taint_flag, yaml::Fields},
     LossReport, NodesToMake, selection,
-    shell::{self, command},
 };
 use crate::kubernetes::shell_quoted;
 
@@ -16,7 +15,7 @@ const VARIABLES: &str = "\
 ";
 
 /// What the report takes of the kubelet configuration that AKS accepts for Windows; `None` without a setting.
-pub(super) fn kubelet_config(nodes: &NodesToMake, report: &LossReport) -> Option<Fields<'static>> {
+fn kubelet_config(nodes: &NodesToMake, report: &LossReport) -> Option<Fields<'static>> {
     let mut config = Fields::default();
     let kubelet = &nodes.profile?.kubelet;
     if report.takes(Setting::ImageGc) {
@@ -32,11 +31,6 @@ pub(super) fn kubelet_config(nodes: &NodesToMake, report: &LossReport) -> Option
     config.non_empty()
 }
 
-/// Whether the image must be the FIPS-enabled one.
-pub(super) fn needs_fips(nodes: &NodesToMake) -> bool {
-    nodes.build == AKS_NEEDS_FIPS
-}
-
 pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
     let mut arguments: Vec<String> = [
         "--resource-group \"$RESOURCE_GROUP\"",
@@ -47,11 +41,15 @@ pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comm
     .map(str::to_owned)
     .into();
     arguments.push(format!("--os-sku {image}"));
-    if needs_fips(nodes) {
+    if nodes.build == AKS_NEEDS_FIPS {
         arguments.push("--enable-fips-image".to_owned());
     }
     arguments.extend(report.max_pods(nodes).map(|pods| format!("--max-pods {pods}")));
-    arguments.extend(shell::node_taints(report, nodes));
+    let (taints, _) = selection::taints(report.platform, nodes);
+    if !taints.is_empty() {
+        let list: Vec<_> = taints.into_iter().map(taint_flag).collect();
+        arguments.push(format!("--node-taints {}", shell_quoted(&list.join(","))));
+    }
     let (labels, _) = selection::labels(report.platform, nodes);
     if !labels.is_empty() {
         let words: Vec<_> = labels.iter().map(|(key, value)| shell_quoted(&format!("{key}={value}"))).collect();
@@ -65,4 +63,10 @@ pub(super) fn script(nodes: &NodesToMake, report: &LossReport, image: &str, comm
         arguments.push(format!("--kubelet-config {FILE}"));
     }
     script + &command("az aks nodepool add", &arguments)
+}
+
+/// A command, with each further argument in a line of its own.
+fn command(first: &str, arguments: &[String]) -> String {
+    let lines: String = arguments.iter().map(|argument| format!(" \\\n  {argument}")).collect();
+    format!("{first}{lines}\n")
 }

@@ -1,7 +1,7 @@
-//! A node group of EKS, self-managed or managed: a ClusterConfig of eksctl.
+//! A self-managed node group of EKS: a ClusterConfig of eksctl.
 
 use serde_saphyr::{DoubleQuoted, LitString};
-use winpool_api::facts::platforms::{Platform, Setting};
+use winpool_api::facts::platforms::Setting;
 
 use super::{
     super::yaml::{Document, Fields},
@@ -31,7 +31,7 @@ pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &'
     file.set("apiVersion", "eksctl.io/v1alpha5");
     file.set("kind", "ClusterConfig");
     file.set("metadata", Fields::default().with("name", "CLUSTER").with("region", "REGION"));
-    file.set(if report.platform == Platform::EksManaged { "managedNodeGroups" } else { "nodeGroups" }, [group]);
+    file.set("nodeGroups", [group]);
     format!("{comment}{PLACEHOLDERS}{}", file.finish())
 }
 

@@ -98,10 +98,7 @@ fn value_problem(platform: Platform, setting: Setting, nodes: &NodesToMake) -> O
         (Setting::Taints, _) => {
             let (_, others) = taints(platform, nodes);
             let others: Vec<_> = others.into_iter().map(taint_flag).collect();
-            let because = match platform.taints_need_different_keys() {
-                true => "each taint needs a value and its own key",
-                false => "each taint needs a value",
-            };
+            let because = "each taint needs a value";
             (!others.is_empty()).then(|| format!("without {}, because {because}: {OPERATOR}", others.join(", ")))
         }
         (Setting::Labels, _) => {
@@ -115,13 +112,13 @@ fn value_problem(platform: Platform, setting: Setting, nodes: &NodesToMake) -> O
             let other = endpoints.map(String::as_str).find(|endpoint| !is_plain(endpoint))?;
             Some(format!("RKE2 is known to accept only addresses without a path or with /v2, unlike {other}"))
         }
-        (Setting::MaxPods, Platform::Aks | Platform::AzureManaged) => {
+        (Setting::MaxPods, Platform::Aks) => {
             let (least, most) = AKS_PODS;
             let pods = kubelet?.max_pods;
             (!(least..=most).contains(&pods))
                 .then(|| format!("AKS accepts {least} to {most} pods, and uses the default of its network plugin"))
         }
-        (Setting::ContainerLogs, Platform::Aks | Platform::AzureManaged) => {
+        (Setting::ContainerLogs, Platform::Aks) => {
             let bytes = kubelet?.log_max_size.bytes();
             (bytes % MEBIBYTE != 0).then(|| "AKS accepts sizes in whole Mi only, and uses 10Mi and 5 files".to_owned())
         }

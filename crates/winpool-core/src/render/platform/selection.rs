@@ -78,15 +78,7 @@ fn is_set_in(setting: Setting, profile: &Profile) -> bool {
 
 /// The taints of a pool that a platform takes, and the others.
 pub(super) fn taints<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> (Vec<&'a Taint>, Vec<&'a Taint>) {
-    let is_first = |index: usize, taint: &Taint| !nodes.taints[..index].iter().any(|other| other.key == taint.key);
-    let taken = |index: usize, taint: &Taint| {
-        (!taint.value.is_empty() || !platform.taints_need_values())
-            && (is_first(index, taint) || !platform.taints_need_different_keys())
-    };
-    let (taken, others): (Vec<_>, Vec<_>) =
-        nodes.taints.iter().enumerate().partition(|(index, taint)| taken(*index, taint));
-    let only = |list: Vec<(usize, &'a Taint)>| list.into_iter().map(|(_, taint)| taint).collect();
-    (only(taken), only(others))
+    nodes.taints.iter().partition(|taint| !taint.value.is_empty() || !platform.taints_need_values())
 }
 
 /// The labels of a pool that a platform takes, as key and value, and the keys of the others.

@@ -111,15 +111,12 @@ fn a_setting_changes_the_documents_exactly_if_it_is_taken() {
     for target in Platform::ALL {
         for kubelet in [30, 31, 32, 36] {
             let before = plain(target, kubelet, &base());
-            let (taken, replaced) = match target {
+            let replaced = match target {
                 // AKS has other values than the defaults of the kubelet, which this profile means.
-                Platform::Aks | Platform::AzureManaged => {
-                    (vec![Setting::MaxPods], vec!["evictionHard", "priorityClass"])
-                }
-                Platform::AwsManaged | Platform::EksManaged => (vec![], vec!["maxPods"]),
-                _ => (vec![Setting::MaxPods], vec![]),
+                Platform::Aks => vec!["evictionHard", "priorityClass"],
+                _ => vec![],
             };
-            assert_eq!((&before.report.taken, lost(&before)), (&taken, replaced), "{target:?}");
+            assert_eq!((&before.report.taken[..], lost(&before)), (&[Setting::MaxPods][..], replaced), "{target:?}");
             for (setting, patch) in patches() {
                 let after = plain(target, kubelet, &patched(&patch));
                 let name = format!("{target:?} {kubelet} {setting:?}");
@@ -156,7 +153,7 @@ fn every_setting_of_a_profile_is_taken_or_lost_once() {
 #[test]
 fn each_platform_loses_these_settings() {
     let containerd = ["cni", "imagePullProgressTimeout", "root", "extraConfig"];
-    let aks = [
+    let aks = vec![
         "systemReserved",
         "kubeReserved",
         "evictionHard",
@@ -172,13 +169,11 @@ fn each_platform_loses_these_settings() {
         "kubeProxy",
         "proxy",
     ];
-    let managed: Vec<_> = aks.iter().copied().chain(["maxPods", "imageGC", "containerLogs"]).collect();
     let by_flags = vec!["nodeStatusReportFrequency", "pauseImage", "registryMirrors", "proxy"];
     let table = [
         (Platform::Eks, 36, by_flags.clone()),
-        (Platform::EksManaged, 36, managed.clone()),
         (Platform::KarpenterUserData, 36, by_flags),
-        (Platform::Aks, 36, aks.to_vec()),
+        (Platform::Aks, 36, aks),
         (
             Platform::Karpenter,
             36,
@@ -195,30 +190,6 @@ fn each_platform_loses_these_settings() {
                 "proxy",
             ],
         ),
-        (
-            Platform::Gke,
-            36,
-            vec![
-                "systemReserved",
-                "kubeReserved",
-                "evictionHard",
-                "imageGC",
-                "containerLogs",
-                "featureGates",
-                "priorityClass",
-                "logging.verbosity",
-                "clusterDNS",
-                "podsPerCore",
-                "registryPullQPS",
-                "nodeStatusReportFrequency",
-                "pauseImage",
-                "registryMirrors",
-                "kubeProxy",
-                "proxy",
-            ],
-        ),
-        (Platform::AzureManaged, 36, aks.to_vec()),
-        (Platform::AwsManaged, 36, managed),
         (Platform::Rke2, 32, vec!["proxy"]),
         (Platform::Rke2, 31, vec!["evictionHard", "nodeStatusReportFrequency", "proxy"]),
     ];
@@ -276,9 +247,8 @@ fn a_value_that_a_platform_does_not_accept_is_lost() {
 fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
     let taints = [taint("os", "windows"), taint("batch", ""), taint("os", "other")];
     let labels = labels(&[("team", "web"), ("example.kubernetes.io/x", "1"), ("kubernetes.azure.com/y", "2")]);
-    let table: [(Platform, &[&str], &[&str]); 9] = [
+    let table: [(Platform, &[&str], &[&str]); 5] = [
         (Platform::Eks, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
-        (Platform::EksManaged, &["batch", "other", "kubernetes.azure.com/y"], &["example.kubernetes.io/x"]),
         (
             Platform::Aks,
             &["os=windows:NoSchedule,os=other:NoSchedule", "team=web"],
@@ -289,17 +259,6 @@ fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
             Platform::KarpenterUserData,
             &["batch", "kubernetes.azure.com/y", "--register-with-taints=karpenter.sh/unregistered:NoExecute"],
             &["example.kubernetes.io/x"],
-        ),
-        (Platform::Gke, &["os=windows:NoSchedule", "kubernetes.azure.com/y=2"], &["batch", "other"]),
-        (
-            Platform::AzureManaged,
-            &["key: \"os\"", "value: \"other\"", "effect: \"NoSchedule\"", "team: \"web\""],
-            &["batch", "example.kubernetes.io/x", "kubernetes.azure.com/y"],
-        ),
-        (
-            Platform::AwsManaged,
-            &["key: \"batch\"", "value: \"other\"", "effect: \"no-schedule\"", "kubernetes.azure.com/y: \"2\""],
-            &["example.kubernetes.io/x", "NoSchedule"],
         ),
         (Platform::Rke2, &["batch=:NoSchedule", "team=web"], &["example.kubernetes.io/x"]),
     ];
@@ -350,10 +309,7 @@ fn a_platform_without_an_image_of_the_build_makes_no_documents() {
         kubelet_yaml: "",
     };
     let table = [
-        (Platform::Gke, 26100, "GKE has no known image with Windows 10.0.26100"),
         (Platform::Aks, 17763, "AKS has no known image with Windows 10.0.17763"),
-        (Platform::AzureManaged, 26100, "AKS (AzureManagedMachinePool) has no known image with Windows 10.0.26100"),
-        (Platform::AwsManaged, 26100, "EKS (AWSManagedMachinePool) has no known image with Windows 10.0.26100"),
         (Platform::Karpenter, 19042, "Karpenter has no known image with Windows 10.0.19042"),
     ];
     for (target, build, expected) in table {

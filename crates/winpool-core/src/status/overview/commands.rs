@@ -59,7 +59,7 @@ impl<'a> Places<'a> {
             pool: &pool.name,
             profile: spec.and_then(|spec| spec.profile.as_deref()),
             namespace,
-            machines: spec.and_then(|spec| Some(spec.machines.as_ref()?.namespace.as_str())),
+            machines: spec.and_then(|spec| Some(spec.cluster_api.as_ref()?.namespace.as_str())),
         }
     }
 

@@ -183,28 +183,18 @@ fn machine_objects_report_problems_in_both_versions() {
         conditions.iter().map(one).collect()
     };
     let blocked = "Scaling up from 0 to 1 replicas is blocked because: KubeadmVersionSkew";
-    let v1beta2 = json!({ "conditions": listed(&[
+    let blocks = json!({ "conditions": listed(&[
         ("MachinesReady", "True", "Ready", ""),
         ("MachinesUpToDate", "False", "NotUpToDate", "1 of 3"),
         ("ScalingUp", "True", "ScalingUp", blocked),
         ("ScalingDown", "True", "ScalingDown", ""),
         ("Available", "Unknown", "InternalError", "see the log"),
     ]) });
-    let skew = "MachineSet v1.34 is not allowed: KubeadmVersionSkew preflight check failed";
-    let info =
-        json!({ "type": "Resized", "status": "False", "severity": "Info", "reason": "ScalingUp", "message": "1 to 3" });
-    let mut old = listed(&[
-        ("MachinesCreated", "False", "PreflightCheckFailed", skew),
-        ("Ready", "False", "PreflightCheckFailed", skew),
-    ]);
-    old.as_array_mut().unwrap().push(info);
-    let v1beta1 = json!({ "conditions": old, "v1beta2": { "conditions": listed(&[("ScalingUp", "True", "ScalingUp", blocked)]) } });
     let scales =
         json!({ "conditions": listed(&[("ScalingUp", "True", "ScalingUp", "Scaling up from 0 to 2 replicas")]) });
-    let table: [(Value, &[(&str, &str)]); 4] = [
+    let table: [(Value, &[(&str, &str)]); 3] = [
         (scales, &[]),
-        (v1beta2, &[("ScalingUp/ScalingUp", blocked), ("Available/InternalError", "see the log")]),
-        (v1beta1, &[("MachinesCreated/PreflightCheckFailed", skew), ("ScalingUp/ScalingUp", blocked)]),
+        (blocks, &[("ScalingUp/ScalingUp", blocked), ("Available/InternalError", "see the log")]),
         (Value::Null, &[]),
     ];
     for (status_of_set, expected) in table {

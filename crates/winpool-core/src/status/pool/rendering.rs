@@ -10,7 +10,7 @@ use crate::{
     kind::Kind,
     pool::{
         Snapshot,
-        machines::{ClusterApiState, GroupPlan, MachinesPlan},
+        cluster_api::{ClusterApiPlan, ClusterApiState, GroupPlan},
         plan::ActivePool,
         renderings::{self, HeldRendering},
     },
@@ -21,7 +21,7 @@ use crate::{
 pub fn changed(input: &ReportInput) -> Option<ComputedCondition> {
     let held = input.nodes(|member| input.active.configs.is_held(&member.node));
     let configs = input.active.configs.held(input.snapshot);
-    let groups: Vec<_> = held_groups(&input.active.machines).collect();
+    let groups: Vec<_> = held_groups(&input.active.cluster_api).collect();
     let renderings: Vec<&HeldRendering> = configs.iter().chain(groups.iter().map(|(_, held)| *held)).collect();
     if renderings.is_empty() {
         return None;
@@ -55,8 +55,8 @@ pub fn changed(input: &ReportInput) -> Option<ComputedCondition> {
     Some(CONFIG_IN_EFFECT.because(reason::RENDERING_CHANGED, message).about(held.len().max(groups.len())))
 }
 
-fn held_groups(machines: &MachinesPlan) -> impl Iterator<Item = (&GroupPlan, &HeldRendering)> {
-    let groups = match &machines.state {
+fn held_groups(plan: &ClusterApiPlan) -> impl Iterator<Item = (&GroupPlan, &HeldRendering)> {
+    let groups = match &plan.state {
         Some(ClusterApiState::Installed(Some(selected))) => selected.groups.as_slice(),
         _ => &[],
     };
@@ -67,6 +67,7 @@ fn held_groups(machines: &MachinesPlan) -> impl Iterator<Item = (&GroupPlan, &He
 pub fn pending(snapshot: &Snapshot, active: &ActivePool) -> Vec<String> {
     let configs = active.configs.held(snapshot);
     let of_nodes = configs.iter().flat_map(|held| held.changes(Kind::CONFIG_MAP.name));
-    let of_machines = held_groups(&active.machines).flat_map(|(group, held)| held.changes(group.kind.bootstrap().name));
+    let of_machines =
+        held_groups(&active.cluster_api).flat_map(|(group, held)| held.changes(group.kind.bootstrap().name));
     of_nodes.chain(of_machines).collect()
 }
