@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use winpool_api::facts::Minor;
 use winpool_core::{
     node::WindowsNode,
-    operation::{Action, Write},
+    operation::Action,
     ownership::Ownership,
     pool::{
         ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,

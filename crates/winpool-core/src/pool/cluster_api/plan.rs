@@ -41,7 +41,7 @@ pub struct Selected {
     pub elsewhere: bool,
 }
 
-impl MachinesPlan {
+impl ClusterApiPlan {
     /// Adds the writes to the plan of the pool.
     pub fn add_steps(&self, steps: &mut Steps) {
         let [secrets, templates] = &self.prune;
