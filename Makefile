@@ -53,7 +53,7 @@ facts: ## the newer releases of what the tables in crates/winpool-api/src/facts 
 	@e2e/facts.sh
 
 bench: packages ## benchmarks of speed and memory
-	$(CARGO) bench -p winpool -p e2e --bench '*'
+	$(CARGO) bench -p winpool --bench '*'
 	$(CARGO) run --release --quiet -p e2e --bin footprint
 	$(CARGO) run --release --quiet -p e2e --bin convergence
 

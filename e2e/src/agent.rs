@@ -41,7 +41,7 @@ use crate::{
 /// The file of the kubelet's flag `--config`, as kubeadm writes it.
 pub const KUBELET_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
 /// The configuration of containerd.
-pub const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";
+const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";
 
 const KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
 const KUBELET: &str = "kubelet";
@@ -71,25 +71,14 @@ pub struct Machine {
 struct State {
     files: BTreeMap<String, Vec<u8>>,
     services: BTreeMap<String, Service>,
-    /// What the kubelet does when its configuration file contains this text.
-    flaw: Option<(String, Flaw)>,
+    /// The kubelet ends shortly after its start when its configuration file contains this text.
+    flaw: Option<String>,
     /// What the script that reads facts prints. Without it, no fact can be read.
     machine: Option<String>,
-    /// The registry whose images the machine cannot pull.
-    denied: Option<String>,
     pids: u32,
     /// How often the kubelet was started.
     starts: u32,
     restore_service: bool,
-}
-
-/// What a kubelet does instead of its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flaw {
-    /// It ends shortly after its start.
-    Ends,
-    /// It runs, and reaches the API server no more.
-    Hangs,
 }
 
 struct Service {
@@ -136,7 +125,6 @@ impl Machine {
             ]),
             flaw: None,
             machine: None,
-            denied: None,
             pids: 2,
             starts: 0,
             restore_service: false,
@@ -147,21 +135,7 @@ impl Machine {
     /// Makes the kubelet end shortly after its start if its configuration file contains this text.
     #[must_use]
     pub fn fails_with(self, text: &str) -> Self {
-        self.state().flaw = Some((text.to_owned(), Flaw::Ends));
-        self
-    }
-
-    /// Makes the kubelet report nothing any more once it is started with this text in its configuration file.
-    #[must_use]
-    pub fn hangs_with(self, text: &str) -> Self {
-        self.state().flaw = Some((text.to_owned(), Flaw::Hangs));
-        self
-    }
-
-    /// Makes the machine pull no image of this registry.
-    #[must_use]
-    pub fn cannot_pull_from(self, registry: &str) -> Self {
-        self.state().denied = Some(registry.to_owned());
+        self.state().flaw = Some(text.to_owned());
         self
     }
 
@@ -187,11 +161,6 @@ impl Machine {
         let stopped = async { drop(stopped.await) };
         let task = tokio::spawn(run::run(client, self.clone(), options, stopped));
         Agent { stop: Some(stop), task }
-    }
-
-    /// Ends the kubelet and containerd, as when the machine is turned off.
-    pub fn turn_off(&self) {
-        self.state().services.values_mut().for_each(|service| service.state = ServiceState::Stopped);
     }
 
     /// The text of a file.
@@ -226,12 +195,10 @@ impl Machine {
     fn start_kubelet(&self) -> io::Result<()> {
         let text = self.text(KUBELET_CONFIG);
         let configuration = KubeletConfiguration::parse(&text).map_err(io::Error::other)?;
-        let flaw = self.state().flaw.as_ref().filter(|(with, _)| text.contains(with)).map(|(_, flaw)| *flaw);
+        let ends = self.state().flaw.as_ref().is_some_and(|flaw| text.contains(flaw));
         self.state().starts += 1;
-        match flaw {
-            Some(Flaw::Hangs) => {}
-            flaw => drop(self.handle.spawn(self.clone().run_kubelet(self.state().pids, configuration, flaw.is_some()))),
-        }
+        let pid = self.state().pids;
+        drop(self.handle.spawn(self.clone().run_kubelet(pid, configuration, ends)));
         Ok(())
     }
 
@@ -403,11 +370,8 @@ impl Host for Machine {
         if self.kubelet_runs() { Ok(200) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
     }
 
-    fn ensure_image(&self, _: &str, image: &str, _: Duration) -> Result<(), RuntimeError> {
-        match Machine::state(self).denied.as_ref().filter(|registry| image.starts_with(*registry)) {
-            Some(registry) => Err(RuntimeError::Failed(format!("{registry}: 401 Unauthorized"))),
-            None => Ok(()),
-        }
+    fn ensure_image(&self, _: &str, _: &str, _: Duration) -> Result<(), RuntimeError> {
+        Ok(())
     }
 
     fn try_sandbox(&self, _: &str, _: SandboxKind, _: Duration) -> Result<(), RuntimeError> {

@@ -168,20 +168,3 @@ fn printed(script: &'static str, arguments: &[&str]) -> Result<PathBuf> {
     printed.insert(command, path.clone());
     Ok(path)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_as_the_programs_print_them() {
-        for (text, minor) in [
-            ("Kubernetes v1.30.14\n", Some(30)),
-            ("Kubernetes v1.36.0", Some(36)),
-            ("Kubernetes v1.37.0-beta.1", Some(37)),
-            ("etcd Version: 3.4", None),
-        ] {
-            assert_eq!(Version::parse(text).map(|version| version.minor), minor, "{text}");
-        }
-    }
-}

@@ -27,7 +27,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, facts::known_issues::KNOWN_ISSUES, names::annotation};
 
-pub use self::pools::condition_of;
 use crate::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE, Options, User},
     install::CRDS,

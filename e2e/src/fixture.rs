@@ -94,20 +94,9 @@ impl Fixture {
         Self::new(shared, name, vec![windows(name, 1, "10.0.20348.2700")]).await
     }
 
-    /// Registers further nodes.
-    pub async fn add_nodes(&mut self, nodes: Vec<SimulatedNode>) -> Result<()> {
-        self.nodes.extend(nodes.iter().map(|node| node.name.clone()));
-        self.kubelets.add(nodes).await
-    }
-
     /// The operator's writes to objects of this fixture.
     pub fn own_writes(&self) -> Result<Vec<Request>> {
         Ok(self.writes()?.into_iter().filter(|write| write.name.starts_with(self.name)).collect())
-    }
-
-    /// The number of the operator's writes to a node.
-    pub fn changes_of(&self, node: &str) -> Result<usize> {
-        Ok(self.node_changes()?.remove(node).unwrap_or_default())
     }
 
     /// Makes every kubelet report, and changes a label that no pool uses on every node, so that the operator

@@ -64,14 +64,6 @@ pub fn install_agent_permissions(control_plane: &ControlPlane) -> Result<()> {
     wait_until_allowed(control_plane, User::Agent, &["get", "leases.coordination.k8s.io", "-n", "kube-node-lease"])
 }
 
-/// Applies the policies of `config/agent`.
-///
-/// # Errors
-/// When `kubectl` refuses.
-pub fn install_agent_policies(control_plane: &ControlPlane) -> Result<()> {
-    apply(control_plane, &["-f", &path("config/agent/admission_policy.yaml")])
-}
-
 /// A role or binding takes effect a moment after the API server has stored it; until then the operator's requests would
 /// be forbidden.
 fn wait_until_allowed(control_plane: &ControlPlane, user: User, action: &[&str]) -> Result<()> {

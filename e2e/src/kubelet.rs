@@ -134,26 +134,6 @@ impl Kubelets {
         self.shared.run_all_of(name).await
     }
 
-    /// Upgrades Windows in place, for instance to `10.0.20348.3000`.
-    ///
-    /// # Errors
-    /// As [`Self::change`].
-    pub async fn set_kernel_version(&self, name: &str, kernel_version: &str) -> Result<()> {
-        self.change(name, |node| {
-            let build_label = node.windows.as_ref().is_none_or(|windows| windows.build_label);
-            node.windows = Some(Windows { build_label, ..Windows::new(kernel_version) });
-        })
-        .await
-    }
-
-    /// Upgrades the kubelet in place, for instance to `v1.37.2`.
-    ///
-    /// # Errors
-    /// As [`Self::change`].
-    pub async fn set_kubelet_version(&self, name: &str, version: &str) -> Result<()> {
-        self.change(name, |node| node.kubelet_version = Some(version.to_owned())).await
-    }
-
     /// Restarts the kubelet of a node with a configuration, which it reports.
     ///
     /// # Errors
@@ -225,12 +205,6 @@ impl Kubelets {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.shared.version
-    }
-
-    /// The name of the configuration that is in effect on a node.
-    #[must_use]
-    pub fn configuration_of(&self, name: &str) -> Option<String> {
-        self.shared.machines().get(name)?.configuration.as_ref().map(|(name, _)| name.clone())
     }
 
     fn tasks(&self) -> MutexGuard<'_, Tasks> {

@@ -86,14 +86,3 @@ pub async fn http_get(address: SocketAddr, path: &str) -> Result<(u16, String)> 
     let status = head.split_whitespace().nth(1).and_then(|code| code.parse().ok());
     Ok((status.ok_or_else(|| anyhow!("no status in {head:?}"))?, body.to_owned()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn free_ports_differ() {
-        let ports: std::collections::BTreeSet<u16> = (0..20).map(|_| free_port().unwrap()).collect();
-        assert_eq!(ports.len(), 20);
-    }
-}

@@ -216,26 +216,3 @@ fn sum(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     };
     text.lines().filter_map(value).sum()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[allow(clippy::float_cmp)]
-    fn samples_are_summed_by_name_and_labels() {
-        let text = "# HELP passes Passes.\n# TYPE passes counter\npasses_total{kind=\"pool\",result=\"done\"} 3\n\
-                    passes_total{kind=\"pool\",result=\"failed\"} 1 # {trace=\"x\"} 1\npasses_total{kind=\"profile\",result=\"done\"} 5\n\
-                    passes_total_other 7\nup 1\n";
-        for (name, labels, expected) in [
-            ("passes_total", &[][..], 9.0),
-            ("passes_total", &[("kind", "pool")], 4.0),
-            ("passes_total", &[("result", "done")], 8.0),
-            ("passes_total", &[("result", "done"), ("kind", "profile")], 5.0),
-            ("up", &[], 1.0),
-            ("down", &[], 0.0),
-        ] {
-            assert_eq!(sum(text, name, labels), expected, "{name} {labels:?}");
-        }
-    }
-}

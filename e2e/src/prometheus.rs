@@ -1,7 +1,6 @@
 //! Prometheus and promtool, and the alerts and the dashboard that winpool ships for them.
 
 use std::{
-    collections::BTreeMap,
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -9,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::{
@@ -59,13 +58,6 @@ pub struct Prometheus {
     _directory: Directory,
 }
 
-/// The labels of a series, and its samples as seconds since 1970 and value.
-#[derive(Clone, Debug)]
-pub struct Series {
-    pub labels: BTreeMap<String, String>,
-    pub samples: Vec<(f64, f64)>,
-}
-
 /// Applies the user who reads the metrics, and returns a token.
 ///
 /// # Errors
@@ -109,24 +101,13 @@ impl Prometheus {
         Ok(prometheus)
     }
 
-    /// The series of a query, each with one sample, the present one.
+    /// The series of a query, each with its present sample.
     ///
     /// # Errors
     /// When Prometheus rejects the query.
-    pub async fn query(&self, query: &str) -> Result<Vec<Series>> {
-        let result = self.get(&format!("/api/v1/query?query={}", encoded(query))).await?;
-        series(&result["result"], |series| vec![series["value"].clone()])
-    }
-
-    /// The series of a query between two times, in seconds since 1970, with this step in seconds.
-    ///
-    /// # Errors
-    /// As [`Self::query`].
-    pub async fn query_range(&self, query: &str, (start, end): (f64, f64), step: f64) -> Result<Vec<Series>> {
-        let query = encoded(query);
-        let path = format!("/api/v1/query_range?query={query}&start={start}&end={end}&step={step}");
-        let samples = |series: &Value| series["values"].as_array().cloned().unwrap_or_default();
-        series(&self.get(&path).await?["result"], samples)
+    pub async fn query(&self, query: &str) -> Result<Vec<Value>> {
+        let mut answer = self.get(&format!("/api/v1/query?query={}", encoded(query))).await?;
+        Ok(serde_json::from_value(answer["result"].take())?)
     }
 
     /// A path of the HTTP API: the field `data` of the answer.
@@ -164,27 +145,12 @@ fn encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-fn series(result: &Value, samples: impl Fn(&Value) -> Vec<Value>) -> Result<Vec<Series>> {
-    let sample = |sample: &Value| -> Result<(f64, f64)> {
-        let value = sample[1].as_str().context("a value")?;
-        Ok((sample[0].as_f64().context("a time")?, value.parse()?))
-    };
-    let all = result.as_array().ok_or_else(|| anyhow!("no series: {result}"))?;
-    let read = all.iter().map(|series| {
-        let labels = serde_json::from_value(series["metric"].clone())?;
-        Ok(Series { labels, samples: samples(series).iter().map(sample).collect::<Result<_>>()? })
-    });
-    read.collect()
-}
-
 /// A panel of the shipped dashboard.
 #[derive(Clone, Debug)]
 pub struct Panel {
     pub title: String,
-    /// The unit of its values, as in Grafana.
-    pub unit: String,
-    /// The queries for all pools, with the templates of the legend.
-    pub queries: Vec<(String, String)>,
+    /// The queries for all pools.
+    pub queries: Vec<String>,
 }
 
 /// The panels of the shipped dashboard; rates are over `interval`, such as `10s`.
@@ -195,14 +161,10 @@ pub fn panels(interval: &str) -> Result<Vec<Panel>> {
     let dashboard = fs::read_to_string(workspace().join("config/grafana/winpool.json"))?;
     let dashboard: Value = serde_json::from_str(&dashboard)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let query = |target: &Value| {
-        let query = text(&target["expr"]).replace("$pool", ".*").replace("$__rate_interval", interval);
-        (query, text(&target["legendFormat"]))
-    };
+    let query = |target: &Value| text(&target["expr"]).replace("$pool", ".*").replace("$__rate_interval", interval);
     let panels = dashboard["panels"].as_array().context("panels")?.iter().filter(|panel| panel["type"] != "row");
     let panel = |panel: &Value| Panel {
         title: text(&panel["title"]),
-        unit: text(&panel["fieldConfig"]["defaults"]["unit"]),
         queries: panel["targets"].as_array().into_iter().flatten().map(query).collect(),
     };
     Ok(panels.map(panel).collect())

@@ -182,21 +182,3 @@ pub async fn fill(registry: &Registry, count: usize) -> Result<Vec<String>> {
     }
     Ok(references)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_access_log_has_agent_method_path_and_status() {
-        let line = r#"127.0.0.1 - puller [01/Mar/2025:12:00:00 +0000] "GET /v2/a/manifests/1?ns=x HTTP/1.1" 200 2 "" "winpool/0.1.0""#;
-        let expected = Request {
-            method: "GET".into(),
-            path: "/v2/a/manifests/1?ns=x".into(),
-            status: 200,
-            agent: "winpool/0.1.0".into(),
-        };
-        assert_eq!(Request::parse(line), Some(expected));
-        assert_eq!(Request::parse(r#"time="2025-03-01T12:00:00Z" level=warning msg="no""#), None);
-    }
-}

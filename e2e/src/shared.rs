@@ -31,17 +31,3 @@ impl<T> Shared<T> {
         Ok(value)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_value_is_shared_while_it_is_used_and_made_again_afterwards() {
-        let shared = Shared::new();
-        let first = shared.get(async || Ok(1)).await.unwrap();
-        assert_eq!(*shared.get(async || Ok(2)).await.unwrap(), 1);
-        drop(first);
-        assert_eq!(*shared.get(async || Ok(3)).await.unwrap(), 3);
-    }
-}

@@ -1,6 +1,5 @@
 //! `winpool adopt`: writes pools and profiles for the Windows nodes of a cluster that belong to no pool. Read-only.
 
-mod document;
 mod read;
 mod text;
 
@@ -21,7 +20,7 @@ use super::{
 };
 
 pub use read::snapshot_of;
-pub use text::{documents, objects, text};
+pub use text::{Document, documents, text};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -94,12 +93,13 @@ fn write(adoption: &Adoption, destination: &OutputTarget) -> Result<(), CommandE
     match destination {
         OutputTarget::Stdout(OutputFormat::Yaml) => output::print(&text(adoption)),
         OutputTarget::Stdout(OutputFormat::Json) => {
-            let objects: Vec<_> = objects(adoption).into_iter().map(|(_, object)| object).collect();
+            let objects: Vec<_> = documents(adoption).into_iter().map(|document| document.object).collect();
             output::print_objects(&objects, OutputFormat::Json)
         }
         OutputTarget::Directory(directory) => {
             text::summary(adoption).iter().for_each(|line| input::note(line));
-            render::write_files(directory, &documents(adoption))
+            let files = documents(adoption).iter().map(|document| (document.file.clone(), document.yaml())).collect();
+            render::write_files(directory, &files)
         }
     }
 }

@@ -4,14 +4,14 @@ mod ready;
 mod refusals;
 
 use serde_json::{Value, json};
-use winpool_api::{WindowsNodePoolStatus, facts::Minor};
+use winpool_api::facts::Minor;
 use winpool_core::{
     operation::Done,
     pool::{Snapshot, plan::plan},
     status::profile::report,
 };
 
-use crate::model::{Model, NODE, POD, POOL, PROFILE, node, pod, pool, profile, taints};
+use crate::model::{Model, NODE, POD, POOL, PROFILE, condition, node, pod, pool, profile, status, taints};
 
 const LIST: &str = "kubectl get nodes -l winpool.dev/pool=web";
 /// In place of a status.
@@ -161,12 +161,8 @@ fn unconfigured(runtime: &str) -> Value {
     with_allocatable(runtime, "16265216Ki", "96636764160")
 }
 
-fn status(model: &Model, pool: &str) -> WindowsNodePoolStatus {
-    serde_json::from_value(model.get(POOL, pool).unwrap()["status"].clone()).unwrap()
-}
-
-fn message(model: &Model, pool: &str, condition: &str) -> String {
-    status(model, pool).conditions.into_iter().find(|found| found.type_ == condition).unwrap().message
+fn message(model: &Model, pool: &str, type_: &str) -> String {
+    condition(model, pool, type_).2
 }
 
 #[test]

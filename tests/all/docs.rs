@@ -43,22 +43,6 @@ fn anchors<'a>(headings: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     headings.into_iter().map(unique).collect()
 }
 
-#[test]
-fn anchors_are_those_of_github() {
-    for (headings, expected) in [
-        (&["The first pool"][..], &["the-first-pool"][..]),
-        (&["What is a pool?"], &["what-is-a-pool"]),
-        (&["`/readyz`, /livez and spec.mode"], &["readyz-livez-and-specmode"]),
-        (&["Upgrade: 1.24 - 1.25"], &["upgrade-124---125"]),
-        (&["A & B", "snake_case"], &["a--b", "snake_case"]),
-        (&["Größe", "it’s"], &["größe", "its"]),
-        (&["echo", "echo", "echo 1", "echo-1", "echo"], &["echo", "echo-1", "echo-1-1", "echo-1-2", "echo-2"]),
-        (&["foxtrot-1", "foxtrot", "foxtrot"], &["foxtrot-1", "foxtrot", "foxtrot-2"]),
-    ] {
-        assert_eq!(anchors(headings.iter().copied()), expected, "{headings:?}");
-    }
-}
-
 /// The anchors of a page: those of its headings, and the ids in its HTML.
 fn anchors_of(page: &Page) -> BTreeSet<String> {
     let (mut headings, mut open, mut ids) = (Vec::new(), None, BTreeSet::new());
@@ -115,28 +99,6 @@ fn links_are_valid() {
 }
 
 #[test]
-fn a_link_or_an_image_that_leads_to_nothing_is_found() {
-    let page = |text: &str| Page { name: "docs/page.md".to_owned(), text: text.to_owned() };
-    let anchors =
-        BTreeMap::from([("docs/install.md".to_owned(), anchors_of(&page("# Verify\n\nText <a id=\"x.y\"></a>")))]);
-    for (text, expected) in [
-        (
-            "[a](install.md) [b](install.md#verify) [c](install.md#x.y) [d](../README.md) [e](https://example.com/x)",
-            None,
-        ),
-        ("[a](missing.md)", Some("missing.md")),
-        ("[a](install.md#verified)", Some("install.md#verified")),
-        ("[a](#here)", Some("#here")),
-        ("![a](images/missing.svg)", Some("images/missing.svg")),
-        ("[a](install.md \"the title\") [b]\n\n[b]: missing.md", Some("missing.md")),
-        ("[a](../../outside.md)", Some("../../outside.md")),
-    ] {
-        let expected: Vec<_> = expected.map(str::to_owned).into_iter().collect();
-        assert_eq!(broken(&page(text), &anchors), expected, "{text}");
-    }
-}
-
-#[test]
 fn the_report_of_the_page_about_delivery_is_that_of_the_samples() {
     let page = pages(root()).into_iter().find(|page| page.name == "docs/delivery.md").unwrap();
     let shown = page.blocks().into_iter().find(|block| block.language == "text").unwrap().text;
@@ -147,36 +109,6 @@ fn the_report_of_the_page_about_delivery_is_that_of_the_samples() {
         .output();
     let printed = String::from_utf8(output.unwrap().stdout).unwrap();
     assert!(printed.contains(&shown), "{printed}");
-}
-
-#[test]
-fn every_page_is_linked_from_another_one() {
-    let pages = pages(root());
-    let linked: BTreeSet<_> = pages
-        .iter()
-        .flat_map(|page| {
-            let folder = root().join(&page.name).parent().unwrap().to_owned();
-            let file =
-                move |target: String| folder.join(target.split('#').next().unwrap_or_default()).canonicalize().ok();
-            let own = root().join(&page.name);
-            targets(page).into_iter().filter_map(file).filter(move |file| *file != own)
-        })
-        .collect();
-    let alone: Vec<_> =
-        pages.iter().map(|page| &page.name).filter(|name| !linked.contains(&root().join(name))).collect();
-    assert!(alone.is_empty(), "{alone:?}");
-}
-
-#[test]
-fn every_block_names_its_language() {
-    const LANGUAGES: [&str; 10] =
-        ["console", "diff", "dockerfile", "json", "lua", "powershell", "sh", "text", "toml", "yaml"];
-    for page in pages(root()) {
-        for block in page.blocks() {
-            let known = LANGUAGES.contains(&block.language.as_str());
-            assert!(known, "{}: a block has the language `{}`:\n{}", page.name, block.language, block.text);
-        }
-    }
 }
 
 #[test]
@@ -204,34 +136,5 @@ fn the_page_about_security_has_every_field_that_sends_traffic_of_nodes_to_other_
     let section = page.split("\n## Allowances\n").nth(1).unwrap().split("\n## ").next().unwrap();
     for row in winpool_core::profile::DIVERTING_FIELDS {
         assert!(section.contains(&format!("`{}`", row.field)), "{}", row.field);
-    }
-}
-
-#[test]
-fn each_row_about_what_others_can_write_has_a_worst_case_and_tests_that_exist() {
-    let page = std::fs::read_to_string(root().join("docs/security.md")).unwrap();
-    let section = page.split("## Who can write what winpool reads").nth(1).unwrap().split("\n## ").next().unwrap();
-    let rows: Vec<Vec<&str>> = section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"))
-        .map(|row| row.split(" | ").collect())
-        .collect();
-    assert!(rows.len() > 30, "{}", rows.len());
-    let sources: String = walkdir::WalkDir::new(root())
-        .into_iter()
-        .filter_entry(|entry| !["target", ".git"].contains(&entry.file_name().to_str().unwrap_or_default()))
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "rs"))
-        .map(|entry| std::fs::read_to_string(entry.path()).unwrap())
-        .collect();
-    for row in &rows[1..] {
-        assert_eq!(row.len(), 5, "{row:?}");
-        assert!(row.iter().all(|cell| !cell.trim().is_empty()), "{row:?}");
-        let tests: Vec<&str> = row[4].split('`').skip(1).step_by(2).collect();
-        assert!(!tests.is_empty(), "{}", row[0]);
-        for test in tests {
-            let name = test.rsplit("::").next().unwrap();
-            assert!(sources.contains(&format!("fn {name}(")), "there is no test {test}");
-        }
     }
 }

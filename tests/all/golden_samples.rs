@@ -152,14 +152,6 @@ fn the_samples_render_to_the_golden_files() {
 }
 
 #[test]
-fn every_kubelet_and_every_containerd_is_in_a_supported_golden_pair() {
-    let supported = supported_pairs();
-    assert!(GOLDEN_PAIRS.iter().all(|pair| supported.contains(pair)), "{supported:?}");
-    assert!(KUBELETS.iter().all(|kubelet| GOLDEN_PAIRS.iter().any(|(golden, _)| golden == kubelet)));
-    assert!(CONTAINERDS.iter().all(|runtime| GOLDEN_PAIRS.iter().any(|(_, golden)| golden == runtime)));
-}
-
-#[test]
 fn all_pairs_and_pools_render_to_the_golden_files_except_for_the_pause_image() {
     let golden: BTreeMap<_, _> = GOLDEN_PAIRS.into_iter().map(|pair| (pair, rendered(pair))).collect();
     let golden_file = |wanted: &dyn Fn(&(Minor, (u32, u32))) -> bool, name: &str| {

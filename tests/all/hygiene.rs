@@ -1,9 +1,8 @@
 //! What a pool says about the facts that the agents of its nodes report.
 
 use serde_json::{Value, json};
-use winpool_api::WindowsNodePoolStatus;
 
-use crate::model::{Model, NODE, NODE_CONFIG, POOL, PROFILE, node, pool, profile};
+use crate::model::{self, Model, NODE, NODE_CONFIG, POOL, PROFILE, node, profile, web};
 
 const LIST: &str = ". List the nodes: kubectl get nodes -l winpool.dev/pool=web";
 
@@ -15,11 +14,8 @@ fn reported(facts: [Value; 2]) -> Option<(String, String)> {
     for name in names {
         model.put(NODE, name, node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
     }
-    let spec = json!({
-        "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}},
-        "profileRef": {"name": "standard"}, "delivery": {"method": "Agent", "rollout": {"maxUnavailable": 2}},
-    });
-    model.put(POOL, "web", pool(spec));
+    let delivery = json!({"method": "Agent", "rollout": {"maxUnavailable": 2}});
+    model.put(POOL, "web", web(json!({"profileRef": {"name": "standard"}, "delivery": delivery})));
     model.converge();
     for (name, facts) in names.into_iter().zip(facts) {
         if model.get(NODE_CONFIG, name).is_none() {
@@ -33,11 +29,9 @@ fn reported(facts: [Value; 2]) -> Option<(String, String)> {
         model.edit(NODE_CONFIG, name, |config| config["status"]["facts"] = facts);
     }
     model.converge();
-    let status: WindowsNodePoolStatus =
-        serde_json::from_value(model.get(POOL, "web").unwrap()["status"].clone()).unwrap();
-    let found = status.conditions.into_iter().find(|found| found.type_ == "NodeHygiene")?;
-    assert_eq!(found.status, "True");
-    Some((found.reason, found.message))
+    let (status, reason, message) = model::reported(&model, "web", "NodeHygiene")?;
+    assert_eq!(status, "True");
+    Some((reason, message))
 }
 
 #[test]

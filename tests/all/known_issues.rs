@@ -1,14 +1,11 @@
 //! Known issues in the status of a pool, and the page about them.
 
 use serde_json::json;
-use winpool_api::{
-    WindowsNodePoolStatus,
-    facts::known_issues::{KNOWN_ISSUES, known_issue},
-};
+use winpool_api::facts::known_issues::{KNOWN_ISSUES, known_issue};
 use winpool_core::known_issues::affected_text;
 
 use crate::{
-    model::{Model, NODE, POOL, node, pool},
+    model::{self, Model, NODE, POOL, condition, node, web},
     status_page::assert_blocks,
 };
 
@@ -18,17 +15,13 @@ fn reported(kubelet: &str, runtime: &str, acknowledged: &str) -> Option<(String,
     let mut windows = node(20348, runtime, &json!({"agentpool": "web"}), &json!([]));
     windows["status"]["nodeInfo"]["kubeletVersion"] = json!(kubelet);
     model.put(NODE, "win-1", windows);
-    let spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
-    let mut web = pool(spec);
+    let mut web = web(json!({}));
     web["metadata"]["annotations"] = json!({"winpool.dev/acknowledge-issues": acknowledged});
     model.put(POOL, "web", web);
     model.converge();
-    let status = model.get(POOL, "web").unwrap()["status"].clone();
-    let status: WindowsNodePoolStatus = serde_json::from_value(status).unwrap();
-    let ready = status.conditions.iter().find(|found| found.type_ == "Ready").unwrap();
-    assert_eq!(ready.status, "True", "known issues do not lower Ready");
-    let found = status.conditions.into_iter().find(|found| found.type_ == "KnownIssues")?;
-    Some((format!("{}/{}", found.status, found.reason), found.message))
+    assert_eq!(condition(&model, "web", "Ready").0, "True", "known issues do not lower Ready");
+    let (status, reason, message) = model::reported(&model, "web", "KnownIssues")?;
+    Some((format!("{status}/{reason}"), message))
 }
 
 #[test]

@@ -228,35 +228,6 @@ fn a_public_type_has_a_name_of_its_own() {
     assert!(modules.is_empty(), "types of the same name, with their modules: {modules:#?}");
 }
 
-#[test]
-fn public_types_are_found_with_those_of_a_macro() {
-    let text = "pub struct A; pub(super) enum B {} type C = A; pub type D = A; pub trait E {} mod f { pub union G { g: u8 } } \
-                named_enum! { /// Text. \n pub enum H { One } }";
-    let found = Module::of(&syn::parse_file(text).unwrap(), "core::x");
-    assert_eq!(found.types, ["A", "D", "E", "G", "H"]);
-}
-
-#[test]
-fn every_form_of_a_path_is_found() {
-    let text = "
-        use crate::{kubernetes::{self, WorkloadName}, pool::rollout as p};
-        use super::sibling::Thing;
-        use kube::{Api, core::X};
-        fn a() -> crate::record::Record { tracing::info!(\"x\"); client.patch(1).await; jiff::Timestamp::now() }
-        #[cfg(test)]
-        mod tests { use crate::commands; }
-    ";
-    let found = Module::of(&syn::parse_file(text).unwrap(), "core::x");
-    for path in ["kubernetes", "kubernetes::WorkloadName", "pool::rollout", "sibling::Thing", "record::Record"] {
-        assert!(found.paths.contains(&format!("core::{path}")), "{path} in {:?}", found.paths);
-    }
-    assert!(!found.paths.iter().any(|path| path.contains("commands")), "tests are ignored");
-    for name in ["kube::Api", "tracing", ".patch", "await", "Timestamp::now"] {
-        assert!(found.mentions(name), "{name} in {found:?}");
-    }
-    assert!(!found.mentions("kube::Client") && !found.mentions("async"));
-}
-
 /// All modules of the crates, without their tests.
 struct Code {
     modules: BTreeMap<String, Module>,

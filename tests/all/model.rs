@@ -473,6 +473,29 @@ pub fn pool(spec: Value) -> Value {
     json!({"apiVersion": "winpool.dev/v1alpha1", "kind": POOL, "metadata": {}, "spec": spec})
 }
 
+/// A pool for Windows Server 2022 that selects the nodes labelled `agentpool=web`, with further fields or others.
+pub fn web(fields: Value) -> Value {
+    let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
+    spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    pool(spec)
+}
+
+/// The status of a pool.
+pub fn status(model: &Model, pool: &str) -> WindowsNodePoolStatus {
+    serde_json::from_value(model.get(POOL, pool).unwrap()["status"].clone()).unwrap()
+}
+
+/// Status, reason and message of a condition of a pool; `None` if it is absent.
+pub fn reported(model: &Model, pool: &str, type_: &str) -> Option<(String, String, String)> {
+    let found = status(model, pool).conditions.into_iter().find(|condition| condition.type_ == type_)?;
+    Some((found.status, found.reason, found.message))
+}
+
+/// The same of one that is there.
+pub fn condition(model: &Model, pool: &str, type_: &str) -> (String, String, String) {
+    reported(model, pool, type_).unwrap_or_else(|| panic!("{type_} is absent: {:?}", status(model, pool)))
+}
+
 pub fn profile(spec: Value) -> Value {
     json!({"apiVersion": "winpool.dev/v1alpha1", "kind": PROFILE, "metadata": {}, "spec": spec})
 }

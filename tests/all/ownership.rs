@@ -8,16 +8,10 @@ use winpool_core::{
     status::{event::Regarding, nodes::refused_claims},
 };
 
-use crate::model::{CLASS, Model, NODE, POD, POOL, node, pod, pool, taints};
+use crate::model::{CLASS, Model, NODE, POD, POOL, condition, node, pod, pool, taints, web};
 
 fn web_node(taints: &Value) -> Value {
     node(20348, "containerd://2.1.9", &json!({"agentpool": "web"}), taints)
-}
-
-fn web(more: &Value) -> Value {
-    let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
-    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    pool(spec)
 }
 
 fn taint(key: &str, value: &str, effect: &str) -> Value {
@@ -29,7 +23,7 @@ fn converged(more: &Value, taints: &Value) -> Model {
     let mut model = Model::new();
     model.allowances.label_prefixes = vec![PROTECTED.parse().unwrap()];
     model.put(NODE, "win-1", web_node(taints));
-    model.put(POOL, "web", web(more));
+    model.put(POOL, "web", web(more.clone()));
     model.converge();
     model
 }
@@ -45,14 +39,6 @@ fn record(model: &Model, node: &str) -> String {
 
 fn set_record(model: &mut Model, node: &str, text: &str) {
     model.edit(NODE, node, |node| node["metadata"]["annotations"]["winpool.dev/owned"] = json!(text));
-}
-
-/// Status, reason and message of a condition.
-fn condition(model: &Model, pool: &str, name: &str) -> (String, String, String) {
-    let conditions = model.get(POOL, pool).unwrap()["status"]["conditions"].as_array().unwrap().clone();
-    let found = conditions.into_iter().find(|condition| condition["type"] == name).unwrap();
-    let text = |field: &str| found[field].as_str().unwrap().to_owned();
-    (text("status"), text("reason"), text("message"))
 }
 
 const PROTECTED: &str = "node-restriction.kubernetes.io/tier";
@@ -275,7 +261,7 @@ fn a_recreated_pool_with_fewer_taints_removes_those_of_the_deleted_pool() {
     model.delete(POOL, "web");
     model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule", "team=web:NoSchedule"], "Retain");
-    model.put(POOL, "web", web(&json!({"taints": [os]})));
+    model.put(POOL, "web", web(json!({"taints": [os]})));
     model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
 }
@@ -321,10 +307,10 @@ fn a_cleanup_of_a_recreated_pool_removes_what_the_deleted_pool_added() {
         let mut model = Model::new();
         model.put(NODE, "win-1", web_node(&json!([])));
         let initial = win(&model).clone();
-        model.put(POOL, "web", web(&more));
+        model.put(POOL, "web", web(more));
         model.converge();
         model.delete(POOL, "web");
-        model.put(POOL, "web", web(&json!({"taints": [os], "deletionPolicy": "Cleanup"})));
+        model.put(POOL, "web", web(json!({"taints": [os], "deletionPolicy": "Cleanup"})));
         before(&mut model);
         model.converge();
         model.delete(POOL, "web");
@@ -358,7 +344,7 @@ fn a_record_is_kept_while_what_it_lists_as_added_is_on_the_node() {
     assert_eq!(kept["labels"], json!({"team": "added"}));
 
     // A pool of the name in the record removes the rest.
-    model.put(POOL, "next", web(&json!({"taints": [], "deletionPolicy": "Cleanup"})));
+    model.put(POOL, "next", web(json!({"taints": [], "deletionPolicy": "Cleanup"})));
     model.converge();
     model.delete(POOL, "next");
     model.converge();
@@ -371,7 +357,7 @@ fn the_record_of_a_node_that_has_lost_its_label_is_removed_with_everything_or_ke
     let (os, team) = (taint("os", "windows", "NoSchedule"), taint("team", "web", "NoSchedule"));
     let mut model = converged(&json!({"taints": [os, team]}), &json!([]));
     model.delete(POOL, "web");
-    model.put(POOL, "next", web(&json!({"taints": [os], "deletionPolicy": "Cleanup"})));
+    model.put(POOL, "next", web(json!({"taints": [os], "deletionPolicy": "Cleanup"})));
     model.converge();
     model.edit(NODE, "win-1", |node| node["metadata"]["labels"]["kubernetes.io/os"] = json!("linux"));
     let before = record(&model, "win-1");
@@ -501,9 +487,9 @@ fn a_pool_in_mode_observe_takes_no_node_and_no_class_from_a_pool_in_mode_enforce
     model.put(
         POOL,
         "watcher",
-        web(&json!({"mode": "Observe", "runtimeClasses": [{"name": "windows", "scope": "Pool"}]})),
+        web(json!({"mode": "Observe", "runtimeClasses": [{"name": "windows", "scope": "Pool"}]})),
     );
-    model.put(POOL, "web", web(&json!({"runtimeClasses": [{"name": "windows"}]})));
+    model.put(POOL, "web", web(json!({"runtimeClasses": [{"name": "windows"}]})));
     model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
     assert_eq!(win(&model)["metadata"]["labels"]["winpool.dev/pool"], "web");
@@ -513,7 +499,7 @@ fn a_pool_in_mode_observe_takes_no_node_and_no_class_from_a_pool_in_mode_enforce
     model.put(NODE, "win-2", node(20348, "containerd://2.1.9", &json!({"agentpool": "new"}), &json!([])));
     model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
     model.converge();
-    let mut spec = web(&json!({"mode": "Observe"}));
+    let mut spec = web(json!({"mode": "Observe"}));
     spec["spec"]["nodeSelector"] = json!({"matchLabels": {"agentpool": "new"}});
     model.put(POOL, "new", spec);
     model.converge();
@@ -549,7 +535,7 @@ fn a_no_execute_taint_is_held_on_a_node_with_pods_that_do_not_tolerate_it() {
     ];
     for (case, pods, applied) in table {
         let mut model = Model::new();
-        model.put(POOL, "web", web(&json!({"taints": [drain]})));
+        model.put(POOL, "web", web(json!({"taints": [drain]})));
         model.converge();
         // Node and pods are created after the pool has applied the taint to others.
         model.put(NODE, "win-1", web_node(&json!([])));
@@ -588,7 +574,7 @@ fn the_value_of_a_no_execute_taint_is_changed_only_if_evictions_are_allowed() {
 fn every_new_no_execute_taint_is_held_if_pods_are_not_known() {
     let mut model = Model::new();
     model.put(NODE, "win-1", web_node(&json!([])));
-    model.put(POOL, "web", web(&json!({"taints": [taint("drain", "", "NoExecute")]})));
+    model.put(POOL, "web", web(json!({"taints": [taint("drain", "", "NoExecute")]})));
     let mut snapshot = model.snapshot();
     snapshot.pods = None;
     let plan = plan(&snapshot, "web").unwrap();

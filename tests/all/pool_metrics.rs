@@ -8,21 +8,15 @@ use winpool_core::{
     status::metrics::{holds, ready_before_taint, ready_untainted},
 };
 
-use crate::model::{Model, NODE, POOL, node, pool};
+use crate::model::{Model, NODE, POOL, node, web};
 
 const NOW: &str = "2026-06-01T12:00:00Z";
 
 /// A pool `web` with one node, both with changes.
-fn model(spec: &Value, change: impl FnOnce(&mut Value)) -> Model {
+fn model(spec: Value, change: impl FnOnce(&mut Value)) -> Model {
     let mut model = Model::new();
     model.now = NOW.parse().unwrap();
-    let mut web = json!({
-        "windowsVersion": "ltsc2022",
-        "nodeSelector": {"matchLabels": {"agentpool": "web"}},
-        "taints": [{"key": "os", "value": "windows", "effect": "NoSchedule"}],
-    });
-    web.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    model.put(POOL, "web", pool(web));
+    model.put(POOL, "web", web(spec));
     let mut node = node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([]));
     change(&mut node);
     model.put(NODE, "win-1", node);
@@ -58,7 +52,7 @@ fn a_new_node_counts_with_the_time_since_it_became_ready_when_its_taints_are_set
         ("True", three_seconds, Outcome::Conflict, None, 1),
         ("False", three_seconds, Outcome::Conflict, None, 0),
     ] {
-        let (plan, _) = ended(&model(&json!({}), ready_since(status, since)), &outcome);
+        let (plan, _) = ended(&model(json!({}), ready_since(status, since)), &outcome);
         let at: Timestamp = "2026-06-01T12:00:00.5Z".parse().unwrap();
         assert_eq!(ready_before_taint(&plan, at), Vec::from_iter(seconds), "{status} {since} {outcome:?}");
         assert_eq!(ready_untainted(&plan), untainted, "{status} {since} {outcome:?}");
@@ -67,7 +61,7 @@ fn a_new_node_counts_with_the_time_since_it_became_ready_when_its_taints_are_set
 
 #[test]
 fn a_taint_that_is_set_again_is_not_that_of_a_new_node() {
-    let mut model = model(&json!({}), |_| {});
+    let mut model = model(json!({}), |_| {});
     model.converge();
     model.edit(NODE, "win-1", |node| node["spec"]["taints"] = json!([]));
     let (plan, done) = ended(&model, &Outcome::Done);
@@ -85,7 +79,7 @@ fn only_taints_that_exclude_pods_of_a_pool_that_writes_count() {
         (json!({"mode": "Observe"}), 0),
         (json!({"paused": true}), 0),
     ] {
-        let (plan, _) = ended(&model(&spec, |_| {}), &Outcome::Conflict);
+        let (plan, _) = ended(&model(spec.clone(), |_| {}), &Outcome::Conflict);
         assert_eq!(ready_untainted(&plan), untainted, "{spec}");
     }
 }
@@ -100,14 +94,14 @@ fn every_change_that_waits_for_a_decision_counts_with_its_reason() {
         let (plan, _) = ended(model, &Outcome::Done);
         holds(&plan).into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>()
     };
-    assert_eq!(held(&model(&json!({}), |_| {})), []);
+    assert_eq!(held(&model(json!({}), |_| {})), []);
     // The finalizer is not written either.
-    let observing = held(&model(&json!({"mode": "Observe"}), |_| {}));
+    let observing = held(&model(json!({"mode": "Observe"}), |_| {}));
     assert!(matches!(observing[..], [("Observing", 1..)]), "{observing:?}");
-    let paused = held(&model(&json!({"paused": true}), |_| {}));
+    let paused = held(&model(json!({"paused": true}), |_| {}));
     assert!(matches!(paused[..], [("Paused", 1..)]), "{paused:?}");
-    assert_eq!(held(&model(&json!({}), tainted("linux"))), [("TaintConflict", 1)]);
-    let mut left = model(&json!({}), |_| {});
+    assert_eq!(held(&model(json!({}), tainted("linux"))), [("TaintConflict", 1)]);
+    let mut left = model(json!({}), |_| {});
     left.converge();
     left.edit(NODE, "win-1", |node| node["metadata"]["labels"]["agentpool"] = json!("other"));
     assert_eq!(held(&left), [("ReleaseHeld", 1)]);

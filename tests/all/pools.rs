@@ -2,23 +2,15 @@
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use winpool_api::{RuntimeClassState, WindowsNodePoolStatus};
+use winpool_api::RuntimeClassState;
 use winpool_core::{
     operation::Action,
     pool::{Snapshot, plan::plan},
 };
 
-use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile, taints};
+use crate::model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, condition, node, pool, profile, status, taints, web};
 
 mod limits;
-
-fn web(more: Value) -> Value {
-    let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
-    for (key, value) in more.as_object().unwrap() {
-        spec[key] = value.clone();
-    }
-    pool(spec)
-}
 
 fn web_node(taints: Value) -> Value {
     node(20348, "containerd://2.1.9", &json!({"agentpool": "web"}), &taints)
@@ -31,15 +23,6 @@ fn converged(spec: Value, taints: Value) -> Model {
     model.put(POOL, "web", web(spec));
     model.converge();
     model
-}
-
-fn status(model: &Model, pool: &str) -> WindowsNodePoolStatus {
-    serde_json::from_value(model.get(POOL, pool).unwrap()["status"].clone()).unwrap()
-}
-
-fn condition(model: &Model, pool: &str, type_: &str) -> (String, String, String) {
-    let found = status(model, pool).conditions.into_iter().find(|condition| condition.type_ == type_).unwrap();
-    (found.status, found.reason, found.message)
 }
 
 fn reason(model: &Model, pool: &str, type_: &str) -> String {

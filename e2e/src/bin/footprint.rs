@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use e2e::{cluster::Cluster, kubelet::SimulatedNode, operator::Operator};
 use serde_json::json;
 
-/// Pool, Windows version, build, and number of nodes, which is the one of the demonstration.
+/// Pool, Windows version, build, and number of nodes.
 const SMALL: [(&str, &str, &str, usize); 3] = [
     ("web", "ltsc2022", "10.0.20348.4529", 3),
     ("batch", "ltsc2019", "10.0.17763.7009", 3),

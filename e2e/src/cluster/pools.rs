@@ -153,7 +153,7 @@ impl Cluster {
 }
 
 /// A condition of a pool or profile for its present generation.
-pub fn condition_of(object: &DynamicObject, type_: &str) -> Result<Condition> {
+fn condition_of(object: &DynamicObject, type_: &str) -> Result<Condition> {
     let name = object.name_any();
     let found = reported(object, type_)?;
     found.with_context(|| format!("{name} has no condition {type_}: {}", object.data["status"]))

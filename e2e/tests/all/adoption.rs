@@ -20,12 +20,6 @@ async fn shared() -> Arc<SharedCluster> {
     SHARED.get(async || SharedCluster::start(Options::default(), &["--registry=off"]).await).await.unwrap()
 }
 
-/// A cluster whose operator does not read workloads.
-async fn without_workloads() -> Arc<SharedCluster> {
-    static SHARED: Shared<SharedCluster> = Shared::new();
-    SHARED.get(async || SharedCluster::start(Options::default(), &["--workloads=off"]).await).await.unwrap()
-}
-
 async fn connect(shared: &SharedCluster) -> Result<Cluster> {
     Cluster::connect(shared.control_plane.clone()).await
 }

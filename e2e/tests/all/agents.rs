@@ -2,10 +2,8 @@
 
 mod delivery;
 mod diagnosis;
-mod hygiene;
 mod killed_operator;
 mod lost_nodes;
-mod policies;
 mod scale;
 mod status;
 mod tampering;
@@ -24,7 +22,6 @@ use e2e::{
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Api, Client, api::DeleteParams};
 use serde_json::{Value, json};
-use winpool_agent::host::Host;
 use winpool_api::{NodeConfigPhase, WindowsNodeConfig};
 
 const POOL: &str = "web";
@@ -83,14 +80,6 @@ impl Fleet {
         self.machines.insert(name.to_owned(), change(machine));
     }
 
-    /// Registers a node, and starts its agent.
-    async fn join(&mut self, name: &str) {
-        self.kubelets.add(vec![node(name)]).await.unwrap();
-        let machine = Machine::new(name, self.kubelets.clone(), &self.cluster.control_plane).unwrap();
-        self.machines.insert(name.to_owned(), machine);
-        self.start_agent(name);
-    }
-
     /// Deletes a Node, by a user whose writes are in the audit log, and waits until it is gone.
     async fn delete_node(&self, name: &str) {
         let nodes: Api<Node> = Api::all(self.cluster.control_plane.client(User::OtherA).await.unwrap());
@@ -108,14 +97,6 @@ impl Fleet {
 
     fn start_agent(&mut self, name: &str) {
         self.agents.insert(name.to_owned(), self.machines[name].agent(self.client.clone()));
-    }
-
-    /// Changes a file of a node. Its agent compares the node when it starts.
-    fn change_file(&mut self, name: &str, path: &str, before: &str, after: &str) {
-        drop(self.agents.remove(name));
-        let machine = &self.machines[name];
-        machine.replace(path, machine.text(path).replace(before, after).as_bytes()).unwrap();
-        self.start_agent(name);
     }
 
     async fn apply_profile(&self, max_pods: u32) {

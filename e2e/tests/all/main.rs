@@ -30,7 +30,6 @@ mod permissions;
 mod policies;
 mod policy_tables;
 mod pools;
-mod programs;
 mod registry;
 mod robustness;
 mod telemetry;

@@ -97,24 +97,3 @@ impl Behavior {
         slow.unwrap_or_default()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_condition_limits_a_failure_to_configurations_that_contain_its_text() {
-        let text = "slow=500\r\ncrash=300 if maxPods: 61\nunhealthy if maxPods: 62\n";
-        let behavior = Behavior::parse(text, "kind: KubeletConfiguration\nmaxPods: 61\n").unwrap();
-        assert_eq!(behavior.slow(), Duration::from_millis(500));
-        assert_eq!(behavior.crash(), Some(Duration::from_millis(300)));
-        assert!(!behavior.is(Failure::Unhealthy));
-    }
-
-    #[test]
-    fn an_unknown_failure_is_an_error() {
-        for text in ["explode", "crash", "crash=soon", "hang=1"] {
-            assert!(Behavior::parse(text, "").is_err(), "{text}");
-        }
-    }
-}

@@ -41,19 +41,3 @@ impl Flags {
         self.flags.contains_key(name)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_follow_an_equals_sign_or_are_the_next_argument() {
-        let arguments = ["--config=a=b", "-address", "x", "config", "--run-service", "dump"].map(str::to_owned);
-        let flags = Flags::parse(arguments, &["run-service"]);
-        assert_eq!(flags.get("config"), Some("a=b"));
-        assert_eq!(flags.get("address"), Some("x"));
-        assert_eq!(flags.get("run-service"), Some(""));
-        assert_eq!(flags.commands, ["config", "dump"]);
-        assert!(!flags.has("kubeconfig"));
-    }
-}

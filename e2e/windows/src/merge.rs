@@ -26,19 +26,3 @@ pub fn overlay(base: &mut Value, other: Value) {
         (base, other) => *base = other,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn maps_are_merged_and_lists_are_replaced() {
-        let mut base =
-            json!({"maxPods": 60, "systemReserved": {"cpu": "1", "memory": "1Gi"}, "clusterDNS": ["a", "b"]});
-        overlay(&mut base, json!({"systemReserved": {"memory": "2Gi"}, "clusterDNS": ["c"]}));
-        let merged = json!({"maxPods": 60, "systemReserved": {"cpu": "1", "memory": "2Gi"}, "clusterDNS": ["c"]});
-        assert_eq!(base, merged);
-    }
-}

@@ -12,16 +12,3 @@ pub fn flags(script: &str, environment: &str) -> Vec<String> {
         .map(str::to_owned)
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_flags_of_the_file_are_before_those_of_the_script() {
-        let script = "$file = Get-Content -Path \"/var/lib/kubelet/kubeadm-flags.env\"\r\n\
-                      $cmd = \"C:\\k\\kubelet.exe $file --cert-dir=$env:SYSTEMDRIVE\\pki --resolv-conf=`\"`\" \"\r\n";
-        let flags = flags(script, "KUBELET_KUBEADM_ARGS=\"--node-labels=a=b --v=2\"\r\n");
-        assert_eq!(flags, ["--node-labels=a=b", "--v=2", r"--cert-dir=C:\pki", "--resolv-conf="]);
-    }
-}

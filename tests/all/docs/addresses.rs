@@ -2,32 +2,11 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::{anchors_of, pages::pages, root};
 
 const ADDRESS: &str = env!("CARGO_PKG_REPOSITORY");
-
-#[test]
-fn every_file_that_shows_the_address_has_that_of_cargo_toml() {
-    let shown = Regex::new(r"(?:https://github\.com/|uses: |--repo )([\w-]+/winpool)\b").unwrap();
-    let mut found = 0;
-    let files = walkdir::WalkDir::new(root())
-        .into_iter()
-        .filter_entry(|entry| !["target", ".git", "dist"].contains(&entry.file_name().to_str().unwrap_or_default()));
-    // Sources read it from Cargo.toml, and tests have others.
-    let is_source = |path: &std::path::Path| path.extension().is_some_and(|end| end == "rs");
-    for file in files.filter_map(Result::ok).filter(|entry| !is_source(entry.path())) {
-        let Ok(text) = std::fs::read_to_string(file.path()) else { continue };
-        for slug in shown.captures_iter(&text) {
-            let address = format!("https://github.com/{}", &slug[1]);
-            assert_eq!(address, ADDRESS, "{}: run `make manifests` and commit", file.path().display());
-            found += 1;
-        }
-    }
-    assert!(found > 30, "{found}");
-}
 
 /// The links of the alerts, and those of the findings of `winpool lint`.
 fn links() -> Vec<String> {

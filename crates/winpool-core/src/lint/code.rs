@@ -381,12 +381,4 @@ mod tests {
         assert_eq!(unknown("field-refuse"), "unknown code `field-refuse`, did you mean field-refused?");
         assert_eq!(unknown("DL3006"), "unknown code `DL3006`, see docs/lint.md for the codes");
     }
-
-    #[test]
-    fn titles_and_remedies_have_no_period_and_reasons_have_one() {
-        for code in Code::ALL {
-            assert!(!code.title().ends_with('.') && !code.remedy().ends_with('.'), "{code}");
-            assert!(code.why().ends_with('.'), "{code}");
-        }
-    }
 }

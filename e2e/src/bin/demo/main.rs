@@ -1,40 +1,39 @@
-//! `make run`: runs the operator with its shipped RBAC on a real control plane with simulated Windows nodes.
+//! `make run`: the operator with its shipped RBAC on a real control plane, with simulated Windows nodes.
 
-mod adopted;
-mod cluster_api;
 mod fleet;
-mod pools;
 mod progress;
 mod report;
-mod rollout;
-mod workloads;
 
-use std::{collections::BTreeSet, process::ExitCode, sync::Arc, time::Duration};
+use std::{cell::RefCell, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use e2e::{
     assets::Assets,
+    cluster::{Cluster, create},
     control_plane::{ControlPlane, Options, User},
     install::{apply, install, path},
-    kubelet::{Kubelets, Refusal},
+    kubelet::Kubelets,
     operator::{Operator, binary},
 };
 use futures::future::{Either, select};
-use kube::Client;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{ResourceExt, api::ListParams};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{Instant, sleep},
 };
+use winpool_api::{Mode, WindowsNodePool, conditions::READY};
 
 use crate::{
-    fleet::{Fleet, Mistakes, fleet},
-    progress::{Progress, blocking, step, step_with_own_progress, step_with_progress},
-    rollout::Rollout,
+    fleet::{WORKLOADS, Workload},
+    progress::{blocking, step},
 };
 
 /// The pools that are applied.
 const SAMPLES: &str = "config/samples";
+/// The namespace of the Deployments.
+const NAMESPACE: &str = "default";
 /// How long the cluster may take to converge.
 const CONVERGED_WITHIN: Duration = Duration::from_secs(120);
 /// How long it must remain converged.
@@ -90,168 +89,134 @@ async fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<()>
 }
 
 async fn demonstrate(arguments: Arguments) -> Result<()> {
-    let control_plane = start_control_plane().await?;
-    let client = control_plane.client(User::Admin).await?;
-    let Fleet { nodes, workloads, mistakes } = fleet(control_plane.version().minor);
-    let delivered = nodes.iter().map(|node| u32::from(node.takes_configuration)).sum();
-
-    let kubelets = step("registering nodes", async {
-        let result = format!("{} nodes registered by simulated kubelets, 8 of them with Windows", nodes.len());
-        let kubelets = Kubelets::start(client.clone(), nodes).await?;
-        kubelets.refuse(Mistakes::IMAGE, Refusal::Image(Mistakes::REFUSAL.to_owned()));
-        Ok((kubelets, result))
+    let cluster = start_control_plane().await?;
+    let _kubelets = step("registering nodes", async |_| {
+        let nodes = fleet::nodes(cluster.control_plane.version().minor);
+        let windows = nodes.iter().filter(|node| node.windows.is_some()).count();
+        let result =
+            format!("{} nodes registered, {windows} of them with Windows: only the nodes are simulated", nodes.len());
+        Ok((Kubelets::start(cluster.client.clone(), nodes).await?, result))
     })
     .await?;
-    let shared = control_plane.clone();
-    step("installing winpool", async {
+    let shared = cluster.control_plane.clone();
+    step("installing winpool", async |_| {
         blocking(move || install(&shared)).await?;
         Ok(((), "crds/ and config/default applied".to_owned()))
     })
     .await?;
-    let operator = step("starting the operator", async {
+    let operator = step("starting the operator", async |_| {
         blocking(binary).await?;
-        // No registry is contacted: the platforms of images follow from their names and from the simulated container
-        // runtimes.
-        let operator = Operator::start(&control_plane, &["--registry=off"], &[]).await?;
-        Ok((operator, format!("winpool run, as {} with the shipped RBAC only", User::Operator.name())))
+        // No registry is contacted: what the images are for follows from their names.
+        let operator = cluster.start_operator(&["--registry=off"], &[]).await?;
+        Ok((operator, format!("winpool run started as {}", User::Operator.name())))
     })
     .await?;
-    let shared = control_plane.clone();
-    step("applying the samples", async {
+    step("applying the samples", async |waits_for| {
+        let shared = cluster.control_plane.clone();
         blocking(move || apply(&shared, &["-f", &path(SAMPLES)])).await?;
-        Ok(((), format!("{SAMPLES} applied")))
+        converge(&cluster, &operator, &[], waits_for).await?;
+        Ok(((), format!("{SAMPLES} applied: the nodes of both pools in mode Enforce are tainted and configured")))
     })
     .await?;
-    let demonstration = Demonstration { operator, control_plane, client, delivered, workloads, mistakes };
-    demonstration.converge().await?;
-    let _rollout = Rollout::show(&demonstration.control_plane, &demonstration.client).await?;
-    cluster_api::show(&demonstration.control_plane, &demonstration.client).await?;
-    adopted::show(&demonstration.control_plane, &demonstration.client, &kubelets).await?;
-    demonstration.check_requests()?;
+    step("creating Deployments", async |waits_for| {
+        let deployments = cluster.namespaced::<Deployment>(NAMESPACE);
+        for workload in &WORKLOADS {
+            create(&deployments, workload.object()).await.with_context(|| workload.name)?;
+        }
+        converge(&cluster, &operator, &WORKLOADS, waits_for).await?;
+        Ok(((), format!("{} Deployments created: all Pods run", WORKLOADS.len())))
+    })
+    .await?;
+    cluster.nothing_was_forbidden()?;
+    let (writes, memory) = (cluster.writes()?.len(), operator.resident_bytes()? / (1024 * 1024));
+    println!("          the operator made {writes} writes, all allowed by the shipped RBAC, and occupies {memory} MiB");
+    report::report(&cluster)?;
     if arguments.once {
         return Ok(());
     }
-    report::next_steps(&demonstration.control_plane);
-    demonstration.until_operator_ends().await
+    report::next_steps(&cluster)?;
+    loop {
+        check(&operator)?;
+        sleep(POLL).await;
+    }
 }
 
-async fn start_control_plane() -> Result<Arc<ControlPlane>> {
-    step_with_own_progress("looking for a control plane", async {
+async fn start_control_plane() -> Result<Cluster> {
+    step("looking for Kubernetes", async |_| {
         let assets = blocking(Assets::locate).await?;
         let folder = assets.kube_apiserver.parent().unwrap_or(&assets.kube_apiserver).display();
         Ok(((), format!("Kubernetes {} found in {folder}", assets.version.text)))
     })
     .await?;
-    step("starting the control plane", async {
-        let control_plane = ControlPlane::start(Options::default()).await?;
-        let result = format!(
-            "etcd, kube-apiserver, kube-scheduler, kube-controller-manager listen on loopback, {}",
-            control_plane.url()
-        );
-        Ok((Arc::new(control_plane), result))
+    step("starting the control plane", async |_| {
+        let control_plane = Arc::new(ControlPlane::start(Options::default()).await?);
+        let programs = "etcd, kube-apiserver, kube-scheduler and kube-controller-manager";
+        let result = format!("{programs} listen on loopback, {}", control_plane.url());
+        Ok((Cluster::connect(control_plane).await?, result))
     })
     .await
 }
 
-/// Everything that runs. The operator is the first field, so that it ends before its API server.
-struct Demonstration {
-    operator: Operator,
-    control_plane: Arc<ControlPlane>,
-    client: Client,
-    /// The number of nodes to which the rendered configuration is delivered.
-    delivered: u32,
-    workloads: Vec<fleet::Workload>,
-    mistakes: Mistakes,
+/// Waits until nothing is missing, and checks that this remains true.
+async fn converge(
+    cluster: &Cluster,
+    operator: &Operator,
+    workloads: &[Workload],
+    waits_for: &RefCell<String>,
+) -> Result<()> {
+    let (deadline, mut since) = (Instant::now() + CONVERGED_WITHIN, None);
+    loop {
+        check(operator)?;
+        let missing = missing(cluster, workloads).await?.join("; ");
+        if !missing.is_empty() {
+            since = None;
+            ensure!(Instant::now() < deadline, "not converged after {} s: {missing}", CONVERGED_WITHIN.as_secs());
+        } else if since.get_or_insert_with(Instant::now).elapsed() >= CONVERGED_FOR {
+            return Ok(());
+        }
+        waits_for.replace(missing);
+        sleep(POLL).await;
+    }
 }
 
-impl Demonstration {
-    /// Waits for the pools, then for the Pods, and prints the result.
-    async fn converge(&self) -> Result<()> {
-        self.converged(&format!("waiting for the pools of {SAMPLES}"), false).await?;
-        workloads::create(&self.client, &self.workloads).await?;
-        workloads::create_mistakes(&self.client, self.mistakes).await?;
-        self.converged("waiting for the Pods", true).await?;
-        self.check_requests()?;
-        report::tables(&self.control_plane).await?;
-        report::findings(&pools::read(&self.client).await?);
-        Ok(())
+fn check(operator: &Operator) -> Result<()> {
+    match operator.process().exit_status() {
+        None => Ok(()),
+        Some(status) => bail!("the operator ended: {status}\n{}", operator.process().log_tail()),
     }
+}
 
-    /// Waits until nothing is missing, and checks that this remains true.
-    async fn converged(&self, what: &str, with_pods: bool) -> Result<()> {
-        let progress = Progress::default();
-        let result = match with_pods {
-            true => format!(
-                "every Pod runs on a node of its build, except those of {} and {}, which are intentionally wrong",
-                Mistakes::DEPLOYMENT,
-                Mistakes::DAEMON_SET
-            ),
-            false => format!("every pool is as specified, and {} nodes run their configuration", self.delivered),
-        };
-        step_with_progress(what, &progress, async {
-            let deadline = Instant::now() + CONVERGED_WITHIN;
-            let mut since = None;
-            loop {
-                let missing = self.missing(with_pods).await?;
-                if missing.is_empty() {
-                    if since.get_or_insert_with(Instant::now).elapsed() >= CONVERGED_FOR {
-                        return Ok(((), result));
-                    }
-                } else {
-                    since = None;
-                    let list = missing.join("; ");
-                    ensure!(Instant::now() < deadline, "not converged after {} s: {list}", CONVERGED_WITHIN.as_secs());
-                    progress.set(list);
-                }
-                sleep(POLL).await;
-            }
-        })
-        .await
-    }
+/// The pools that are not as specified, and the Pods that do not run where they should.
+async fn missing(cluster: &Cluster, workloads: &[Workload]) -> Result<Vec<String>> {
+    let pools = cluster.api::<WindowsNodePool>().list(&ListParams::default()).await?.items;
+    let pods = cluster.namespaced::<Pod>(NAMESPACE).list(&ListParams::default()).await?.items;
+    let of_pools = pools.iter().filter_map(missing_of_pool);
+    Ok(of_pools.chain(workloads.iter().filter_map(|workload| missing_of_workload(workload, &pods))).collect())
+}
 
-    async fn missing(&self, with_pods: bool) -> Result<Vec<String>> {
-        self.check_operator()?;
-        let pools = pools::read(&self.client).await?;
-        let mut missing = pools::missing(&pools, self.delivered);
-        if with_pods {
-            missing.extend(pools::unreported(&pools, self.mistakes));
-            missing.extend(workloads::missing(&self.client, &self.workloads).await?);
-        }
-        Ok(missing)
+fn missing_of_pool(pool: &WindowsNodePool) -> Option<String> {
+    let name = pool.name_any();
+    let current = pool.status.as_ref().filter(|status| status.observed_generation == pool.metadata.generation);
+    let Some(status) = current else { return Some(format!("pool {name} has no status yet")) };
+    let ready = status.conditions.iter().find(|condition| condition.type_ == READY.name);
+    let nodes = &status.nodes;
+    if ready.is_none_or(|ready| ready.status != "True") || nodes.matched == 0 {
+        return Some(format!("pool {name} is not Ready yet"));
     }
+    let done = nodes.tainted.min(nodes.configured);
+    (pool.spec.mode == Mode::Enforce && done < nodes.matched)
+        .then(|| format!("pool {name}: {done} of {} nodes are tainted and configured", nodes.matched))
+}
 
-    fn check_operator(&self) -> Result<()> {
-        let process = self.operator.process();
-        match process.exit_status() {
-            None => Ok(()),
-            Some(status) => bail!("the operator ended: {status}\n{}", process.log_tail()),
-        }
-    }
-
-    /// Checks that the shipped RBAC allowed every request of the operator.
-    fn check_requests(&self) -> Result<()> {
-        let requests = self.control_plane.requests_of(User::Operator)?;
-        let refused: BTreeSet<String> = requests
-            .iter()
-            .filter(|request| request.is_forbidden())
-            .map(|request| format!("{} {}.{}", request.verb, request.resource, request.group))
-            .collect();
-        ensure!(refused.is_empty(), "the shipped RBAC refused the operator to {}", Vec::from_iter(refused).join(", "));
-        let (events, writes): (Vec<_>, Vec<_>) =
-            requests.iter().filter(|request| request.is_write()).partition(|request| request.resource == "events");
-        let memory = self.operator.resident_bytes().context("the operator's memory")? / (1024 * 1024);
-        let (writes, events) = (writes.len(), events.len());
-        println!(
-            "          so far the operator made {writes} writes and emitted {events} events, none refused; it occupies {memory} MiB"
-        );
-        Ok(())
-    }
-
-    /// Waits until the operator ends.
-    async fn until_operator_ends(&self) -> Result<()> {
-        loop {
-            self.check_operator()?;
-            sleep(POLL).await;
-        }
-    }
+fn missing_of_workload(workload: &Workload, pods: &[Pod]) -> Option<String> {
+    let runs = |pod: &&Pod| {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        pod.labels().get("app").is_some_and(|app| app == workload.name)
+            && phase == Some("Running")
+            && node.is_some_and(|node| workload.nodes.contains(&node))
+    };
+    let running = pods.iter().filter(runs).count();
+    (running != workload.replicas)
+        .then(|| format!("{running} of {} Pods of {} run on its nodes", workload.replicas, workload.name))
 }

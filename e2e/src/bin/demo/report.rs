@@ -1,122 +1,74 @@
-//! Prints the cluster with `kubectl`, and the findings of its pools.
-
-use std::sync::Arc;
+//! What the demonstration prints of the cluster: commands of kubectl and winpool with their output.
 
 use anyhow::Result;
 use e2e::{
-    control_plane::{ControlPlane, User},
-    kubectl::kubectl,
+    cluster::Cluster,
+    control_plane::User,
+    operator::{binary, winpool},
 };
 
-use kube::ResourceExt;
-use winpool_api::WindowsNodePool;
+use crate::progress::{bold, dim};
 
-use crate::{
-    pools,
-    progress::{blocking, bold, dim},
-};
-
-/// The maximum line width of messages.
-const WIDTH: usize = 110;
-
-const NODES: &[&str] = &["get", "nodes", "-L", "winpool.dev/pool,node.kubernetes.io/windows-build"];
-const POOLS: &[&str] = &["get", "wnp"];
-const CLASSES: &[&str] = &["get", "runtimeclass"];
-const PODS: &[&str] = &[
-    "get",
-    "pods",
-    "-o",
-    "custom-columns=POD:.metadata.name,STATUS:.status.phase,RUNTIMECLASS:.spec.runtimeClassName,NODE:.spec.nodeName",
-];
-/// The operator's warning events about workloads; the conditions have the same messages.
-const WARNINGS: &[&str] = &[
-    "get",
-    "events",
-    "--field-selector",
-    "type=Warning,source=winpool,involvedObject.namespace=default",
-    "-o",
-    "custom-columns=WORKLOAD:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason",
+/// Commands for another terminal, each with a remark.
+const NEXT: [(&str, &str); 4] = [
+    ("kubectl describe wnp batch-2019", "conditions, with what is wrong and what to do"),
+    ("kubectl taint nodes web-1 os-", "a taint that is removed by hand is added again"),
+    ("kubectl annotate node web-1 a=b", "what others set on a node stays"),
+    ("winpool explain OSMismatch", "what a condition means"),
 ];
 
-/// Prints the output of `kubectl`.
+/// Prints what is right, what is wrong, and what to do.
 ///
 /// # Errors
-/// When `kubectl` fails.
-pub async fn tables(control_plane: &Arc<ControlPlane>) -> Result<()> {
-    let of_pods = [PODS, WARNINGS];
-    for arguments in [NODES, POOLS, CLASSES].into_iter().chain(of_pods) {
-        let shared = control_plane.clone();
-        let text = blocking(move || kubectl(&shared, User::Admin, arguments)).await?;
-        println!("\n{}\n{}", bold(&format!("$ kubectl {}", arguments.join(" "))), text.trim_end());
+/// When a command cannot be run.
+pub fn report(cluster: &Cluster) -> Result<()> {
+    title(
+        "Two pools write labels, taints and RuntimeClasses; the third one only observes. PROBLEM is the worst problem:",
+    );
+    show_kubectl(cluster, &["get", "nodes", "-L", "winpool.dev/pool,node.kubernetes.io/windows-build"])?;
+    show_kubectl(cluster, &["get", "wnp"])?;
+    title("Pods run on nodes of their build because of their RuntimeClass, and none on batch-2:");
+    let columns = "custom-columns=POD:.metadata.name,RUNTIMECLASS:.spec.runtimeClassName,NODE:.spec.nodeName,STATUS:.status.phase";
+    show_kubectl(cluster, &["get", "pods", "-o", columns])?;
+    title("What is right, what would make a pod fail, and what to do:");
+    show_winpool(cluster, &["status"])?;
+    title("What pool spare would change if it did not only observe:");
+    show_winpool(cluster, &["plan", "--pool", "spare"])
+}
+
+/// Prints how to look further.
+///
+/// # Errors
+/// When the binary of the operator cannot be found.
+pub fn next_steps(cluster: &Cluster) -> Result<()> {
+    let control_plane = &cluster.control_plane;
+    let folder = |program: &std::path::Path| program.parent().unwrap_or(program).display().to_string();
+    title("The cluster runs until Ctrl-C. In another terminal:");
+    println!("  export KUBECONFIG={}", control_plane.kubeconfig(User::Admin).display());
+    println!("  export PATH={}:{}:$PATH", folder(&control_plane.assets().kubectl), folder(&binary()?.canonicalize()?));
+    for (command, remark) in NEXT {
+        println!("  {command:<34}{}", dim(&format!("# {remark}")));
     }
+    println!("{}", dim(&format!("  logs: {}", control_plane.directory().join("logs").display())));
     Ok(())
 }
 
-/// Prints the findings of each pool.
-pub fn findings(pools: &[WindowsNodePool]) {
-    println!("\n{}", bold("What the pools report, and what to do"));
-    let all = pools.iter().map(|pool| (pool, pools::findings(pool)));
-    for (pool, findings) in all.filter(|(_, findings)| !findings.is_empty()) {
-        println!("{}", bold(&pool.name_any()));
-        for finding in findings {
-            paragraph(&format!("{}: {}", finding.title, finding.message));
-        }
-    }
+fn title(text: &str) {
+    println!("\n{}", bold(text));
 }
 
-/// Prints a text in several lines, the first of them less indented.
-pub fn paragraph(text: &str) {
-    for (number, line) in wrapped(text, WIDTH - 6).iter().enumerate() {
-        println!("{}{line}", if number == 0 { "  " } else { "      " });
-    }
+fn show_kubectl(cluster: &Cluster, arguments: &[&str]) -> Result<()> {
+    show("kubectl", arguments, &cluster.kubectl(arguments)?);
+    Ok(())
 }
 
-/// Prints commands for further inspection.
-pub fn next_steps(control_plane: &ControlPlane) {
-    let kubectl = &control_plane.assets().kubectl;
-    let folder = kubectl.parent().unwrap_or(kubectl).display();
-    println!("\n{}", bold("It stays up until Ctrl-C. In another terminal:"));
-    println!("  export KUBECONFIG={}", control_plane.kubeconfig(User::Admin).display());
-    println!("  export PATH={folder}:$PATH");
-    for (command, remark) in [
-        ("kubectl describe wnp spare", "what a pool that only observes would change"),
-        ("kubectl describe daemonset agent", "a workload that does not work, and why"),
-        ("kubectl get wnc -o yaml", "what the agents of the nodes report"),
-        ("kubectl taint nodes web-1 os-", "a taint removed by hand comes back"),
-        ("kubectl events", "what the operator did"),
-    ] {
-        println!("  {command:<45}{}", dim(&format!("# {remark}")));
-    }
-    println!("{}", dim(&format!("  logs: {}", control_plane.directory().join("logs").display())));
+/// Its exit status says whether it has found something.
+fn show_winpool(cluster: &Cluster, arguments: &[&str]) -> Result<()> {
+    let output = winpool(&cluster.control_plane, User::Admin, arguments)?;
+    show("winpool", arguments, &String::from_utf8_lossy(&output.stdout));
+    Ok(())
 }
 
-/// The text in lines of at most `width` characters, unless a word is longer.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_messages_are_wrapped_between_words() {
-        for (text, lines) in [
-            ("", vec![]),
-            ("one two three", vec!["one two", "three"]),
-            ("a-word-that-is-too-long b", vec!["a-word-that-is-too-long", "b"]),
-        ] {
-            assert_eq!(wrapped(text, 8), lines);
-        }
-    }
+fn show(program: &str, arguments: &[&str], output: &str) {
+    println!("\n$ {program} {}\n{}", arguments.join(" "), output.trim_end());
 }

@@ -2,9 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    future::ready,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,22 +10,20 @@ use anyhow::{Context, Result, ensure};
 use e2e::{
     cluster::{Cluster, SOON, create, edit},
     fixture::{SharedCluster, windows},
+    history::History,
     kubelet::{Kubelets, SimulatedNode},
     objects::taints_of,
     wait::until,
 };
-use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     core::v1::{Namespace, Node, Pod},
 };
 use kube::{
-    Api, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, WatchEvent, WatchParams},
+    ResourceExt,
+    api::{DeleteParams, ListParams},
 };
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 
 use super::{SERVER_2022, connect};
 
@@ -114,8 +110,8 @@ pub struct Fleet {
     pub prefix: &'static str,
     /// The kubelets of two nodes for each part, which run while the fleet exists.
     _kubelets: Kubelets,
-    pods: Record<Pod>,
-    nodes: Record<Node>,
+    pods: History<Pod>,
+    nodes: History<Node>,
 }
 
 impl Fleet {
@@ -169,8 +165,8 @@ impl Fleet {
             create(&cluster.namespaced::<Deployment>(prefix), deployment).await?;
             create(&cluster.namespaced::<DaemonSet>(prefix), workload("logs", of_daemon_set)).await?;
         }
-        let pods = Record::start(cluster.namespaced(prefix)).await?;
-        let nodes = Record::start(cluster.nodes()).await?;
+        let pods = History::start(cluster.namespaced(prefix)).await?;
+        let nodes = History::start(cluster.nodes()).await?;
         let fleet = Self { cluster, _shared: shared, prefix, _kubelets: kubelets, pods, nodes };
         fleet.until_all_run().await?;
         fleet.pods.forget();
@@ -295,55 +291,5 @@ impl Fleet {
             ensure!(kept && rack, "something foreign of node {} changed: {node:?}", node.name_any());
         }
         self.cluster.nothing_was_forbidden()
-    }
-}
-
-/// Every state of the objects of a kind.
-struct Record<K> {
-    api: Api<K>,
-    states: Arc<Mutex<Vec<K>>>,
-    watch: JoinHandle<()>,
-}
-
-impl<K> Record<K>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    async fn start(api: Api<K>) -> Result<Self> {
-        let present = api.list(&ListParams::default()).await?;
-        let begin = present.metadata.resource_version.context("a list has a resource version")?;
-        let states = Arc::new(Mutex::new(present.items));
-        let events = api.watch(&WatchParams::default().timeout(290), &begin).await?.boxed();
-        let all = states.clone();
-        let watch = tokio::spawn(events.for_each(move |event| {
-            if let Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) = event {
-                all.lock().unwrap().push(object);
-            }
-            ready(())
-        }));
-        Ok(Self { api, states, watch })
-    }
-
-    /// Forgets the states until now.
-    fn forget(&self) {
-        self.states.lock().unwrap().clear();
-    }
-
-    /// Every state until now: waits until the watch shows the present states that it has to show.
-    async fn until_now(&self) -> Result<Vec<K>> {
-        let newest = |objects: &[K]| {
-            let versions = objects.iter().filter_map(|object| object.resource_version()?.parse::<u64>().ok());
-            versions.max().unwrap_or_default()
-        };
-        let now = newest(&self.api.list(&ListParams::default()).await?.items);
-        let seen = || async { Ok(newest(&self.states.lock().unwrap())) };
-        until("the watch shows the present states", SOON, seen, |seen| *seen >= now || *seen == 0).await?;
-        Ok(self.states.lock().unwrap().clone())
-    }
-}
-
-impl<K> Drop for Record<K> {
-    fn drop(&mut self) {
-        self.watch.abort();
     }
 }

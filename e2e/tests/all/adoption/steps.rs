@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{
     fleet::{Fleet, PARTS, Part},
-    shared, without_workloads,
+    shared,
 };
 
 /// How long to check that nothing happens.
@@ -83,21 +83,6 @@ async fn a_fleet_with_every_taint_is_adopted_and_reverted_without_a_pending_pod(
     fleet.apply_pools(|part| part.pool("fleet", "Enforce")).await.unwrap();
     for part in parts() {
         fleet.until_tainted(part, Some(NEW.to_owned())).await.unwrap();
-    }
-    fleet.restart_pods().await.unwrap();
-    fleet.check().await.unwrap();
-}
-
-#[tokio::test]
-async fn without_workloads_the_taint_is_added_and_the_condition_says_that_pods_were_not_checked() {
-    let fleet = Fleet::new(without_workloads().await, "unread").await.unwrap();
-    fleet.tolerate_both_taints().await.unwrap();
-    fleet.apply_pools(|part| part.pool("unread", "Enforce")).await.unwrap();
-    for part in PARTS {
-        fleet.until_tainted(part, Some(NEW.to_owned())).await.unwrap();
-        let name = part.object("unread");
-        let applied = fleet.cluster.until_condition(&name, "NodesTainted", "True", "Applied").await.unwrap();
-        assert!(applied.message.contains("Pods are not read (--workloads=off)"), "{}", applied.message);
     }
     fleet.restart_pods().await.unwrap();
     fleet.check().await.unwrap();

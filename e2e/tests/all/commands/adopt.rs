@@ -144,46 +144,6 @@ async fn adopted_pools_change_no_taint_no_foreign_label_and_no_class_of_a_consis
     cluster.nothing_was_forbidden().unwrap();
 }
 
-#[tokio::test]
-async fn what_adopted_pools_would_change_is_what_plan_lists_and_the_operator_does() {
-    let cluster = Cluster::start().await.unwrap();
-    let node = |name: &str| SimulatedNode::windows(name, SERVER_2022).label("agentpool", "web");
-    let nodes = vec![
-        node("web-1").taint("os", "windows", "NoSchedule"),
-        node("web-2").taint("os", "windows", "NoSchedule"),
-        node("web-3").taint("os", "Windows", "NoSchedule"),
-    ];
-    let _kubelets = cluster.start_kubelets(nodes).await.unwrap();
-    add_class(&cluster, "windows-2022", "10.0.20348", json!([])).await;
-
-    let (file, text) = adopted(&cluster);
-    for line in [
-        "# - taint os=windows:NoSchedule: 1 node (web-3)\n",
-        "# - RuntimeClass windows-2022: adopt, because it differs (see runtimeClasses)\n",
-        "  # 2 of 3 nodes have this taint. Others: web-3.\n  - { key: os, value: windows, effect: NoSchedule }\n",
-        "  # 1 of 3 nodes has this taint: web-3.\n  - { key: os, value: Windows, effect: NoSchedule }\n",
-        "    adopt: true\n",
-    ] {
-        assert!(text.contains(line), "{line} in {text}");
-    }
-
-    let enforced = text.replace("mode: Observe", "mode: Enforce");
-    fs::write(&file, enforced).unwrap();
-    let output = run(&cluster, &["plan", "-f", &file]);
-    assert_eq!(output.status, 1, "{}", output.stderr);
-    for change in ["RuntimeClass windows-2022", "Node web-3", "taint os=windows:NoSchedule"] {
-        assert!(output.stdout.contains(change), "{change} in {}", output.stdout);
-    }
-
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.kubectl(&["apply", "-f", &file]).unwrap();
-    cluster.until_ready("web").await.unwrap();
-    cluster.until_taints("web-3", &["os=windows:NoSchedule"]).await.unwrap();
-    let tolerations = cluster.tolerations("windows-2022").await.unwrap();
-    assert_eq!(tolerations, ["os=windows:NoSchedule", "os=Windows:NoSchedule"]);
-    operator.stop().await.unwrap();
-}
-
 /// The configuration in use that each of these kubelets shows at `/configz`, by the path of a request.
 fn configz(path: &str) -> Response {
     let configuration = json!({

@@ -86,22 +86,3 @@ pub fn differences(upstream: &Upstream, table: &Table) -> Vec<String> {
     let gone = table.keys().filter(|name| !upstream.contains_key(*name));
     new.chain(gone.map(|name| format!("{name}: upstream does not have this row"))).collect()
 }
-
-#[test]
-fn a_difference_names_row_file_and_line() {
-    let text =
-        "type A struct {\n\tX int\n\tY int\n}\n\nvar b = map[string]string{\n\t\"x\": \"1\",\n\t\"y\": \"2\",\n}\n";
-    let source = Source { name: "m@v1/a.go".to_owned(), text: text.to_owned(), part: 0..text.len() };
-    let map = source.part("var b", "\n}").unwrap();
-    let upstream = map.pairs(r#"^\s*"(\w+)": "(\w+)""#).unwrap();
-    let table = |rows: &[(&str, &str)]| rows.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    let cases: [(&[(&str, &str)], &[&str]); 3] = [
-        (&[("x", "1"), ("y", "2")], &[]),
-        (&[("x", "1"), ("y", "3")], &["y: the row has 3; m@v1/a.go:8 has 2"]),
-        (&[("y", "2"), ("z", "4")], &["x: no row; m@v1/a.go:7 has 1", "z: upstream does not have this row"]),
-    ];
-    for (rows, expected) in cases {
-        assert_eq!(differences(&upstream, &table(rows)), expected);
-    }
-    assert!(source.part("var c", "\n}").is_err());
-}

@@ -1,19 +1,18 @@
-//! Installations that fail, and what docs/install.md says about each: what a person sees, and how it continues afterwards.
+//! Installations without permissions or definitions, and what docs/install.md says about each: what a person sees, and how it continues.
 
-use std::{fs, process::Command, sync::Arc};
+use std::fs;
 
 use e2e::{
-    cluster::{Cluster, SOON},
+    cluster::SOON,
     control_plane::{ControlPlane, Options, User},
     install::{apply, path},
     kubectl::{kubectl, kubectl_with_input},
-    kubelet::{Refusal, SimulatedNode},
     operator::Operator,
-    wait::{eventually, until},
+    wait::until,
 };
 use serde_json::Value;
 
-use super::{Objects, helm_in, install_yaml, parsed};
+use super::{Objects, install_yaml, parsed};
 
 /// Checks that the page about installation has the part of a message, so that whoever reads it finds the remedy.
 #[track_caller]
@@ -36,86 +35,6 @@ fn apply_without(control_plane: &ControlPlane, kinds: &[&str]) {
     let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": objects });
     kubectl_with_input(control_plane, User::Admin, &["apply", "--validate=false", "-f", "-"], &list.to_string())
         .unwrap();
-}
-
-// The kubelets run while kubectl waits.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_cannot_be_pulled_is_corrected_by_applying_the_file_again() {
-    let control_plane = Arc::new(ControlPlane::start(Options::default()).await.unwrap());
-    let cluster = Cluster::connect(control_plane.clone()).await.unwrap();
-    let kubelets = cluster.start_kubelets(vec![SimulatedNode::linux("linux-1")]).await.unwrap();
-    let image = format!("registry.example/winpool:{}", env!("CARGO_PKG_VERSION"));
-    kubelets.refuse(&image, Refusal::Image("failed to pull and unpack image: not found".to_owned()));
-    apply(&control_plane, &["-f", &install_yaml()]).unwrap();
-
-    let of_operator =
-        |arguments: &[&str]| kubectl(&control_plane, User::Admin, &[&["-n", "winpool-system"], arguments].concat());
-    let refused = || async { of_operator(&["get", "pods"]) };
-    let sees = "ErrImagePull";
-    until("both pods wait for their image", SOON, refused, |pods| pods.matches(sees).count() == 2).await.unwrap();
-    assert_documented(sees);
-    let rollout = of_operator(&["rollout", "status", "deployment", "winpool", "--timeout=1s"]).unwrap_err().to_string();
-    let waits = "0 of 2 updated replicas are available";
-    assert!(rollout.contains(waits), "{rollout}");
-    assert_documented(waits);
-
-    let text = fs::read_to_string(install_yaml()).unwrap();
-    let corrected = control_plane.directory().join("corrected.yaml");
-    fs::write(&corrected, text.replace(&format!("image: {image}"), "image: registry.internal/winpool:1")).unwrap();
-    apply(&control_plane, &["-f", corrected.to_str().unwrap()]).unwrap();
-    of_operator(&["rollout", "status", "deployment", "winpool", "--timeout=180s"]).unwrap();
-}
-
-#[tokio::test]
-async fn whoever_has_no_rights_in_the_cluster_creates_nothing_and_sees_what_is_forbidden() {
-    let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
-    let admin = |arguments: &[&str]| kubectl(&control_plane, User::Admin, arguments).unwrap();
-    admin(&["create", "namespace", "winpool-system"]);
-    admin(&["-n", "winpool-system", "create", "rolebinding", "jane", "--clusterrole=admin", "--user=jane"]);
-    let install = || apply(&control_plane, &["-f", &install_yaml(), "--as=jane"]).unwrap_err().to_string();
-
-    // The rights of one namespace.
-    let error = install();
-    for part in ["Error from server (Forbidden)", "cannot get resource"] {
-        assert!(error.contains(part), "{error}");
-        assert_documented(part);
-    }
-
-    // The right to create roles, but not the permissions in them.
-    let kinds = "--resource=clusterroles,clusterrolebindings,customresourcedefinitions,namespaces";
-    admin(&["create", "clusterrole", "roles", "--verb=get,create,patch", kinds]);
-    admin(&["create", "clusterrolebinding", "jane", "--clusterrole=roles", "--user=jane"]);
-    let granted = || async {
-        let error = install();
-        let part = "is attempting to grant RBAC permissions not currently held";
-        anyhow::ensure!(error.contains(part), "{error}");
-        assert_documented(part);
-        Ok(())
-    };
-    eventually("the role is in effect", SOON, granted).await.unwrap();
-
-    // An administrator completes it.
-    apply(&control_plane, &["-f", &install_yaml()]).unwrap();
-}
-
-#[tokio::test]
-async fn pods_that_the_namespace_refuses_are_reported_by_their_replica_set() {
-    let options = Options { scheduler: false, ..Options::default() };
-    let control_plane = ControlPlane::start(options).await.unwrap();
-    let in_namespace =
-        |arguments: &[&str]| kubectl(&control_plane, User::Admin, &[&["-n", "winpool-system"], arguments].concat());
-    kubectl(&control_plane, User::Admin, &["create", "namespace", "winpool-system"]).unwrap();
-    in_namespace(&["create", "quota", "none", "--hard=pods=0"]).unwrap();
-    // A quota is in effect when its status has it.
-    let quota = || async { in_namespace(&["get", "quota", "none", "-o", "jsonpath={.status.hard.pods}"]) };
-    until("the quota is in effect", SOON, quota, |pods| pods == "0").await.unwrap();
-    apply(&control_plane, &["-f", &install_yaml()]).unwrap();
-    let described = || async { in_namespace(&["describe", "replicasets"]) };
-    let (event, cause) = ("FailedCreate", "exceeded quota: none");
-    until("the event names the quota", SOON, described, |text| text.contains(event) && text.contains(cause))
-        .await
-        .unwrap();
-    assert_documented(event);
 }
 
 /// An operator in a cluster in which a part of `install.yaml` is missing.
@@ -160,39 +79,4 @@ async fn without_the_definitions_the_operator_waits_and_continues_when_they_are_
     waiting.continues().await;
     // For some time kubectl remembers the short names that it has seen, but asks again for others.
     kubectl(&waiting.control_plane, User::Admin, &["get", "windowsnodepools"]).unwrap();
-}
-
-#[tokio::test]
-async fn a_definition_that_the_api_server_refuses_is_named_and_everything_else_is_created() {
-    // Helm waits until the garbage collector has removed what belongs to a Deployment.
-    let control_plane = ControlPlane::start(Options { scheduler: false, ..Options::default() }).await.unwrap();
-    let (scope, unknown) = ("  scope: Cluster\n", "  scope: Everything\n");
-
-    // Helm removes what it has created, if it is asked to.
-    let chart = control_plane.directory().join("chart");
-    assert!(Command::new("cp").arg("-r").args([path("charts/winpool").as_ref(), &*chart]).status().unwrap().success());
-    let pools = chart.join("files/crds/winpool.dev_windowsnodepools.yaml");
-    fs::write(&pools, fs::read_to_string(&pools).unwrap().replacen(scope, unknown, 1)).unwrap();
-    let rollback = "--rollback-on-failure";
-    let install = ["install", "winpool", chart.to_str().unwrap(), "--namespace", "winpool-system", rollback];
-    let error = helm_in(&control_plane, &[&install[..], &["--create-namespace"]].concat()).unwrap_err();
-    assert!(error.contains(r#""windowsnodepools.winpool.dev" is invalid"#), "{error}");
-    assert_documented(rollback);
-    let all = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings";
-    let left = kubectl(&control_plane, User::Admin, &["get", all, "-A", "-o", "name"]).unwrap();
-    assert!(!left.contains("winpool"), "{left}");
-
-    // kubectl leaves it.
-    let text = fs::read_to_string(install_yaml()).unwrap();
-    let broken = control_plane.directory().join("broken.yaml");
-    // Of the file's three definitions, that of the pools is refused.
-    let pools = text.find("name: windowsnodepools.winpool.dev").unwrap();
-    let (before, definition) = text.split_at(pools);
-    fs::write(&broken, format!("{before}{}", definition.replacen(scope, unknown, 1))).unwrap();
-    let error = apply(&control_plane, &["-f", broken.to_str().unwrap()]).unwrap_err().to_string();
-    let refused = r#"The CustomResourceDefinition "windowsnodepools.winpool.dev" is invalid"#;
-    assert!(error.contains(refused), "{error}");
-    assert_documented(refused);
-    let created = ["deployment/winpool", "serviceaccount/winpool", "crd/windowsruntimeprofiles.winpool.dev"];
-    kubectl(&control_plane, User::Admin, &[&["-n", "winpool-system", "get"], &created[..]].concat()).unwrap();
 }

@@ -7,7 +7,7 @@ use e2e::{
     requests::Requests,
     wait::eventually,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use winpool::policies::VALIDATING;
 
 use super::{agents, objects};
@@ -43,17 +43,4 @@ async fn the_expressions_of_every_policy_have_the_types_of_its_objects() {
     let mut policies = [objects(VALIDATING), agents::policies()].concat();
     policies.retain(|object| object["kind"] == "ValidatingAdmissionPolicy");
     assert_eq!(warnings(&requests, &policies).await, [""; 0]);
-
-    // What it would find.
-    for (name, expression, finding) in [
-        ("unknown-field", "object.metadata.nme == 'web'", "undefined field 'nme'"),
-        ("two-types", "object.spec.minRevision == 'a'", "found no matching overload for '_==_'"),
-    ] {
-        let mut policy =
-            policies.iter().find(|policy| policy["metadata"]["name"] == "winpool-pool-deletion").unwrap().clone();
-        policy["metadata"]["name"] = json!(name);
-        policy["spec"]["validations"][0]["expression"] = json!(expression);
-        let [warning] = &warnings(&requests, &[policy]).await[..] else { panic!("{expression}") };
-        assert!(warning.contains(finding), "{warning}");
-    }
 }

@@ -1,14 +1,7 @@
-//! What `kubectl get` and `kubectl describe` print.
+//! What `kubectl get` prints.
 
-use e2e::{
-    cluster::NODE_LABEL,
-    control_plane::User,
-    fixture::{spec, windows},
-    kubectl::kubectl,
-    kubelet::SimulatedNode,
-};
+use e2e::{cluster::NODE_LABEL, control_plane::User, fixture::spec, kubectl::kubectl, kubelet::SimulatedNode};
 use serde_json::json;
-use winpool_api::conditions::{Role, of_role};
 
 use super::{shared, with_nodes};
 
@@ -56,25 +49,6 @@ async fn kubectl_get_shows_ready_nodes_versions_support_and_the_worst_problem() 
         ["", "columns", "", "1", "the spec is applied to 3 nodes"]
     );
     fixture.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
-async fn kubectl_describe_has_a_hundred_lines_and_ten_for_each_flag_at_any_number_of_nodes() {
-    for (name, nodes) in [("describe", 1), ("describe-more", 12)] {
-        let nodes = (1..=nodes).map(|number| windows(name, number, "10.0.20348.2700").taking_configuration());
-        let fixture = with_nodes(name, nodes.collect()).await;
-        fixture.apply_profile(name, json!({})).await.unwrap();
-        fixture.apply_pool_and_wait(name, spec(name, json!({ "profileRef": { "name": name } }))).await.unwrap();
-        fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
-        let text = fixture.kubectl(&["describe", "wnp", name, "--show-events=false"]).unwrap();
-        // How many versions are not supported depends on the server and on the date.
-        let conditions = fixture.status(name).await.unwrap().conditions;
-        let flags = of_role(Role::Flag).filter(|flag| conditions.iter().any(|found| found.type_ == flag.name)).count();
-        let lines = text.lines().count();
-        assert!(text.contains("In Effect") || text.contains("InEffect"), "{text}");
-        assert!(lines <= 100 + 10 * flags, "{lines} lines with {flags} flags:\n{text}");
-        fixture.nothing_was_forbidden().unwrap();
-    }
 }
 
 #[tokio::test]

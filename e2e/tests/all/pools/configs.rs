@@ -1,73 +1,16 @@
-//! Rendered configurations: whether they are in effect, and whether `winpool render` prints the same.
+//! Rendered configurations: `winpool render` prints the same.
 
 use std::fs;
 
 use e2e::{
-    cluster::{DEFAULT_TAINT, SOON, edit, pool_object, profile_object},
+    cluster::{pool_object, profile_object},
     control_plane::User,
     fixture::{spec, windows},
-    kubelet::CONFIG_ANNOTATION,
     operator::winpool,
-    wait::until,
 };
 use serde_json::{Value, json};
 
-use super::{with_nodes, with_one_node};
-
-#[tokio::test]
-async fn a_configuration_is_in_effect_when_the_reported_resources_show_it() {
-    let name = "effect";
-    let mut fixture = with_nodes(name, vec![windows(name, 1, "10.0.20348.1").taking_configuration()]).await;
-    fixture
-        .apply_profile(name, json!({ "kubelet": { "maxPods": 42, "kubeReserved": { "memory": "512Mi" } } }))
-        .await
-        .unwrap();
-    fixture.apply_pool_and_wait(name, spec(name, json!({ "profileRef": { "name": name } }))).await.unwrap();
-    fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
-    fixture
-        .until_status(name, "one of one", |status| status.nodes.configured == 1 && status.nodes.behind == 0)
-        .await
-        .unwrap();
-    let pods = || async {
-        let status = fixture.node("effect-1").await?.status.unwrap_or_default();
-        Ok(status.capacity.unwrap_or_default()["pods"].0.clone())
-    };
-    assert_eq!(pods().await.unwrap(), "42");
-    let assigned = fixture.node("effect-1").await.unwrap().metadata.annotations.unwrap().remove(CONFIG_ANNOTATION);
-    assert!(assigned.is_some());
-    assert_eq!(fixture.kubelets.configuration_of("effect-1"), assigned);
-
-    let more = json!({ "spec": { "kubelet": { "maxPods": 60 } } });
-    edit(&fixture.profiles(), name, more).await.unwrap();
-    until("the kubelet uses the new configuration", SOON, pods, |pods| pods == "60").await.unwrap();
-    fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
-    fixture.until_status(name, "one of one", |status| status.nodes.configured == 1).await.unwrap();
-
-    // Its kubelet registers a new Node, with the taint of its configuration.
-    fixture.kubelets.delete("effect-1").await.unwrap();
-    fixture.kubelets.register_again("effect-1").await.unwrap();
-    fixture.until_pool_of("effect-1", Some(name)).await.unwrap();
-    assert_eq!(fixture.taints("effect-1").await.unwrap(), [DEFAULT_TAINT]);
-    fixture.edit_pool(name, json!({ "spec": { "taints": [] } })).await.unwrap();
-    fixture.until_taints("effect-1", &[]).await.unwrap();
-    fixture.edit_pool(name, json!({ "spec": { "taints": null } })).await.unwrap();
-    fixture.until_taints("effect-1", &[DEFAULT_TAINT]).await.unwrap();
-    fixture.until_condition(name, "ConfigInEffect", "True", "InEffect").await.unwrap();
-
-    fixture.add_nodes(vec![windows(name, 2, "10.0.20348.1")]).await.unwrap();
-    let message = fixture.until_condition(name, "ConfigInEffect", "Unknown", "NotDelivered").await.unwrap().message;
-    assert!(message.contains("effect-2"), "{message}");
-    fixture.until_status(name, "one is behind", |status| status.nodes.behind == 1).await.unwrap();
-
-    let mut other = windows(name, 3, "10.0.20348.1");
-    other.capacity.pods = 77;
-    fixture.add_nodes(vec![other]).await.unwrap();
-    let message = fixture.until_condition(name, "ConfigInEffect", "False", "Differs").await.unwrap().message;
-    assert!(message.contains("effect-3") && message.contains("77"), "{message}");
-    fixture.until_condition("effect", "Ready", "True", "AsSpecified").await.unwrap();
-    fixture.until_idle().await.unwrap();
-    fixture.nothing_was_forbidden().unwrap();
-}
+use super::with_nodes;
 
 /// The objects of a kind in a `v1` List, by name.
 fn of_kind<'a>(list: &'a Value, kind: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
@@ -151,26 +94,5 @@ async fn render_prints_byte_for_byte_what_the_operator_writes() {
             }
         }
     }
-    fixture.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
-async fn a_configuration_of_a_profile_that_is_changed_back_is_used_again() {
-    let fixture = with_one_node("back").await;
-    fixture.apply_profile("back", json!({ "kubelet": { "maxPods": 42 } })).await.unwrap();
-    fixture.apply_pool_and_wait("back", spec("back", json!({ "profileRef": { "name": "back" } }))).await.unwrap();
-    let config = || async { Ok(fixture.annotation("back-1", CONFIG_ANNOTATION).await?.unwrap_or_default()) };
-    let first = config().await.unwrap();
-    let maps = fixture.config_maps();
-    let uid = maps.get(&first).await.unwrap().metadata.uid;
-    edit(&fixture.profiles(), "back", json!({ "spec": { "kubelet": { "maxPods": 43 } } })).await.unwrap();
-    until("the new configuration is named", SOON, config, |now| *now != first).await.unwrap();
-    edit(&fixture.profiles(), "back", json!({ "spec": { "kubelet": { "maxPods": 42 } } })).await.unwrap();
-    until("the first is named again", SOON, config, |now| *now == first).await.unwrap();
-    assert_eq!(maps.get(&first).await.unwrap().metadata.uid, uid);
-
-    // An immutable ConfigMap cannot be edited, and a deleted one is restored byte for byte.
-    edit(&maps, &first, json!({ "data": { "kubelet.yaml": "maxPods: 1" } })).await.unwrap_err();
-    fixture.until_idle().await.unwrap();
     fixture.nothing_was_forbidden().unwrap();
 }

@@ -2,39 +2,12 @@
 
 use e2e::{
     cluster::{DEFAULT_TAINT, create, pool_object},
-    fixture::{Fixture, spec, windows},
+    fixture::{Fixture, spec},
 };
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::{with_nodes, with_one_node};
-
-#[tokio::test]
-async fn violations_are_reported_with_their_paths_and_nothing_is_written_or_released() {
-    let mut fixture = with_one_node("mistakes").await;
-    fixture.apply_pool_and_wait("mistakes", spec("mistakes", json!({}))).await.unwrap();
-    // The schema accepts this name, but no profile can have it.
-    fixture
-        .edit_pool("mistakes", json!({ "spec": { "profileRef": { "name": "No Name" }, "taints": [] } }))
-        .await
-        .unwrap();
-    let message = fixture.until_condition("mistakes", "SpecValid", "False", "Invalid").await.unwrap().message;
-    assert!(message.contains("spec.profileRef.name: \"No Name\" is not the name of an object"), "{message}");
-    for (condition, status) in [("Ready", "False"), ("Stalled", "True")] {
-        fixture.until_condition("mistakes", condition, status, "Invalid").await.unwrap();
-    }
-    assert!(fixture.condition("mistakes", "Reconciling").await.is_err(), "it is absent");
-    fixture.add_nodes(vec![windows("mistakes", 2, "10.0.20348.1")]).await.unwrap();
-    fixture.until_idle().await.unwrap();
-    assert_eq!(fixture.taints("mistakes-1").await.unwrap(), [DEFAULT_TAINT]);
-    assert_eq!(fixture.pool_of("mistakes-2").await.unwrap(), None);
-
-    fixture.edit_pool("mistakes", json!({ "spec": { "profileRef": null, "taints": null } })).await.unwrap();
-    fixture.until_condition("mistakes", "SpecValid", "True", "Valid").await.unwrap();
-    fixture.until_taints("mistakes-2", &[DEFAULT_TAINT]).await.unwrap();
-    fixture.until_condition("mistakes", "Ready", "True", "AsSpecified").await.unwrap();
-    fixture.nothing_was_forbidden().unwrap();
-}
 
 #[tokio::test]
 async fn hosts_and_reserved_labels_are_used_only_if_the_operator_allows_them() {
@@ -103,21 +76,5 @@ async fn the_taints_that_are_written_are_the_taints_that_are_stored() {
         let stored = fixture.pools().get(&name).await.unwrap().data["spec"]["taints"].clone();
         assert_eq!(stored, if taints.is_null() { default.clone() } else { taints });
     }
-    fixture.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
-async fn an_empty_list_of_taints_adds_no_taint() {
-    let fixture = with_one_node("bare").await;
-    fixture.apply_pool("bare", spec("bare", json!({ "taints": [], "runtimeClasses": [] }))).await.unwrap();
-    fixture.until_condition("bare", "NodesTainted", "True", "OpenToLinuxPods").await.unwrap();
-    fixture.until_pool_of("bare-1", Some("bare")).await.unwrap();
-    assert_eq!(fixture.taints("bare-1").await.unwrap(), [""; 0]);
-    let status = fixture.status("bare").await.unwrap();
-    assert_eq!((status.nodes.tainted, status.columns.runtime_class.as_str()), (1, ""));
-    assert_eq!(status.columns.tainted, "-");
-    assert!(status.columns.problem.starts_with("Nodes/OpenToLinuxPods(1)"), "{}", status.columns.problem);
-    fixture.until_condition("bare", "Ready", "True", "AsSpecified").await.unwrap();
-    fixture.until_idle().await.unwrap();
     fixture.nothing_was_forbidden().unwrap();
 }

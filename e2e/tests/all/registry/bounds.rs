@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use axum::body::Body;
 use e2e::{
     certificates::Authority,
@@ -91,42 +91,6 @@ fn entry(body: &str) -> Value {
 /// The body whose digest a path contains.
 fn body_of<'a>(bodies: &'a [String], path: &str) -> Option<&'a String> {
     bodies.iter().find(|body| path.ends_with(&e2e::images::digest(body.as_bytes())))
-}
-
-#[tokio::test]
-async fn a_host_is_not_contacted_before_its_retry_after() -> Result<()> {
-    let authority = Authority::new()?;
-    let in_an_hour = jiff::Timestamp::now() + Duration::from_secs(3000);
-    let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&in_an_hour)?;
-    let table = [
-        (429, Some("120".to_owned()), 120),
-        (503, Some(date), 3000),
-        (429, Some("999999999".to_owned()), 3600),
-        (503, None, 5),
-        (502, None, 5),
-        (429, Some("later".to_owned()), 5),
-    ];
-    for (status, retry_after, seconds) in table {
-        let asks = retry_after.clone();
-        let server = Server::with_handler(&authority, move |_| match &asks {
-            Some(retry_after) => answer(status, &[("retry-after", retry_after)], ""),
-            None => answer(status, &[], ""),
-        })
-        .await?;
-        let (client, host) = (client(&authority)?, server.host());
-        let now = jiff::Timestamp::now();
-        let error = lookup_error(&client, &host).await;
-        let expected = format!("{host} answered {status}, no requests until ");
-        let until = error.strip_prefix(&expected).with_context(|| error.clone())?;
-        let until: jiff::Timestamp = until.parse()?;
-        let pause = until.duration_since(now).as_secs();
-        assert!((seconds - 2..=seconds + 2).contains(&pause), "{retry_after:?}: {pause} s");
-        // Another image at the same host: fails immediately, without a request.
-        let later = error_of(&client.lookup(&image(&format!("{host}/other/app:2")), &[], None).await).to_owned();
-        assert_eq!(later, format!("{host} failed before, no requests until {until:.0}"));
-        assert_eq!(server.seen().len(), 1);
-    }
-    Ok(())
 }
 
 #[tokio::test]

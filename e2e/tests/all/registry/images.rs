@@ -98,22 +98,6 @@ async fn a_missing_image_and_another_artifact_are_reported() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_manifest_of_schema_1_is_reported() -> Result<()> {
-    let authority = e2e::certificates::Authority::new()?;
-    let manifest = json!({
-        "schemaVersion": 1, "name": "old/app", "tag": "1", "architecture": "amd64",
-        "fsLayers": [{ "blobSum": "sha256:a3ed95caeb02ffe68cdd9fd84406680ae93d633cb16422d00e8a7c22955b46d4" }],
-        "history": [{ "v1Compatibility": "{\"os\":\"windows\",\"os.version\":\"10.0.14393.2007\"}" }],
-        "signatures": [],
-    });
-    let kind = ("content-type", "application/vnd.docker.distribution.manifest.v1+prettyjws");
-    let server = Server::with_handler(&authority, move |_| answer(200, &[kind], manifest.to_string())).await?;
-    let lookup = client(&authority)?.lookup(&image(&format!("{}/old/app:1", server.host())), &[], None).await;
-    assert!(error_of(&lookup).contains("a manifest of schema 1"), "{lookup:?}");
-    Ok(())
-}
-
-#[tokio::test]
 async fn the_content_of_a_digest_is_verified() -> Result<()> {
     let authority = e2e::certificates::Authority::new()?;
     let types = ManifestFormat::Oci.media_types();

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc,
-        atomic::{AtomicU16, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -22,13 +22,12 @@ use winpool::registry::{LookupCache, LookupRequest, Registry as Client, Registry
 use winpool_core::image::{Lookup, Reference};
 
 use super::{
-    anonymous, client, described, error_of, image,
+    anonymous, client, image,
     server::{Server, answer},
     trusting,
 };
 
 const SOON: Duration = Duration::from_secs(120);
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// A cache, and the images whose lookups are complete.
 fn lookup_cache(client: Client, most: usize) -> (LookupCache, UnboundedReceiver<Reference>) {
@@ -40,13 +39,6 @@ fn lookup_cache(client: Client, most: usize) -> (LookupCache, UnboundedReceiver<
 fn index() -> String {
     let entry = on(descriptor(ManifestFormat::Oci.media_types().manifest, b"{}"), &windows("10.0.20348.1"));
     json!({ "schemaVersion": 2, "manifests": [entry] }).to_string()
-}
-
-/// Advances the clock while no request is in flight.
-async fn advance_clock(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
 }
 
 #[tokio::test]
@@ -83,65 +75,6 @@ async fn ten_thousand_pods_with_two_hundred_images_take_one_manifest_request_for
 }
 
 #[tokio::test]
-async fn a_tag_is_looked_up_again_after_an_hour_and_a_digest_never() -> Result<()> {
-    let authority = Authority::new()?;
-    let server = Server::with_handler(&authority, |_| answer(200, &[], index())).await?;
-    let host = server.host();
-    let by_tag = LookupRequest::from(image(&format!("{host}/team/app:1")));
-    let by_digest = LookupRequest::from(image(&format!("{host}/team/app@{}", e2e::images::digest(index().as_bytes()))));
-    let (lookups, mut answered) = lookup_cache(client(&authority)?, 10);
-    let both = || [by_tag.clone(), by_digest.clone()];
-    assert!(both().iter().all(|wanted| lookups.get(wanted).is_none()), "the cache is empty");
-    lookups.request(both());
-    lookups.request(both());
-    for _ in 0..2 {
-        answered.recv().await;
-    }
-    let known = lookups.get(&by_tag);
-    assert_eq!(known.as_deref().map(described), Some(vec!["windows/amd64 10.0.20348.1".to_owned()]));
-
-    advance_clock(59 * MINUTE).await;
-    lookups.request(both());
-    assert_eq!((lookups.running(), server.seen().len()), (0, 2));
-    advance_clock(2 * MINUTE).await;
-    assert_eq!(lookups.get(&by_tag), known, "the last result is kept until then");
-    lookups.request(both());
-    assert_eq!(lookups.running(), 1);
-    assert_eq!(answered.recv().await.as_ref(), Some(by_tag.image()));
-    assert_eq!(server.seen().len(), 3);
-    assert!(server.seen()[2].path.ends_with("/manifests/1"), "{:?}", server.seen()[2]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_failed_lookup_is_retried_after_its_pause_and_replaced_by_a_result() -> Result<()> {
-    let authority = Authority::new()?;
-    let status = Arc::new(AtomicU16::new(429));
-    let now = Arc::clone(&status);
-    let server = Server::with_handler(&authority, move |_| match now.load(Ordering::Relaxed) {
-        429 => answer(429, &[("retry-after", "300")], ""),
-        status => answer(status, &[], index()),
-    })
-    .await?;
-    let wanted = LookupRequest::from(image(&format!("{}/team/app:1", server.host())));
-    let (lookups, mut answered) = lookup_cache(client(&authority)?, 10);
-    lookups.request([wanted.clone()]);
-    answered.recv().await;
-    let known = lookups.get(&wanted);
-    assert!(known.as_deref().is_some_and(|lookup| error_of(lookup).contains("answered 429")), "{known:?}");
-
-    advance_clock(4 * MINUTE).await;
-    lookups.request([wanted.clone()]);
-    assert_eq!((lookups.running(), server.seen().len()), (0, 1), "Retry-After is five minutes");
-    advance_clock(2 * MINUTE).await;
-    status.store(200, Ordering::Relaxed);
-    lookups.request([wanted.clone()]);
-    answered.recv().await;
-    assert_eq!(lookups.get(&wanted).as_deref().map(described), Some(vec!["windows/amd64 10.0.20348.1".to_owned()]));
-    Ok(())
-}
-
-#[tokio::test]
 async fn lookups_run_concurrently_up_to_a_limit_per_host() -> Result<()> {
     let authority = Authority::new()?;
     let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -173,31 +106,6 @@ async fn lookups_run_concurrently_up_to_a_limit_per_host() -> Result<()> {
     }
     assert_eq!(most.load(Ordering::SeqCst), 2);
     assert_eq!(lookups.running(), 0);
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_lookup_cache_is_bounded_and_keeps_what_is_used() -> Result<()> {
-    let authority = Authority::new()?;
-    let server = Server::with_handler(&authority, |_| answer(200, &[], index())).await?;
-    let (lookups, mut answered) = lookup_cache(client(&authority)?, 3);
-    let at = |number: usize| LookupRequest::from(image(&format!("{}/team/app:{number}", server.host())));
-    for number in 0..3 {
-        lookups.request([at(number)]);
-        answered.recv().await;
-    }
-    assert!(lookups.get(&at(0)).is_some());
-    lookups.request([at(3)]);
-    answered.recv().await;
-    let known: Vec<bool> = (0..4).map(|number| lookups.get(&at(number)).is_some()).collect();
-    assert_eq!((known, lookups.len()), (vec![true, false, true, true], 3));
-    // More at once than the cache can hold: the others are left for a later call.
-    lookups.request((10..20).map(at));
-    assert_eq!((lookups.running(), lookups.len()), (3, 3));
-    for _ in 0..3 {
-        answered.recv().await;
-    }
-    assert_eq!(server.seen().len(), 7);
     Ok(())
 }
 

@@ -144,22 +144,3 @@ async fn a_lost_key_removes_nothing_and_the_restored_key_verifies_the_records() 
     assert_eq!((taints(&node), node.labels().get(TIER)), (&[][..], None));
     cluster.nothing_was_forbidden().unwrap();
 }
-
-#[tokio::test]
-async fn a_cleanup_that_trusts_the_records_removes_what_they_claim() {
-    let cluster = Cluster::start().await.unwrap();
-    let _kubelets = cluster.start_kubelets(nodes(POOL, 1)).await.unwrap();
-    let operator = cluster.start_operator(&ALLOWED, &[]).await.unwrap();
-    cluster.apply_pool(POOL, spec("Retain")).await.unwrap();
-    cluster.until_ready(POOL).await.unwrap();
-    operator.stop().await.unwrap();
-    // Only the nodes remain: no key, no pool.
-    cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
-    let secrets: Api<Secret> = cluster.namespaced(OPERATOR_NAMESPACE);
-    secrets.delete(SECRET, &DeleteParams::default()).await.unwrap();
-    let output = winpool(&cluster.control_plane, User::Admin, &["cleanup", "--trust-records", "--yes"]).unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let node = cluster.node("web-000").await.unwrap();
-    assert_eq!((taints(&node), node.labels().get(TIER)), (&[][..], None));
-    assert_eq!(node.annotations().get("winpool.dev/owned"), None);
-}

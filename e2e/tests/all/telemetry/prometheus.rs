@@ -51,7 +51,7 @@ async fn the_metrics_pass_the_check_of_promtool_and_answer_every_query_of_alerts
     let panels = panels("10s").unwrap();
     assert!(panels.len() > 15);
     for panel in &panels {
-        for (query, _) in &panel.queries {
+        for query in &panel.queries {
             let answered = || async {
                 let series = prometheus.query(query).await?;
                 ensure!(!series.is_empty(), "no series");

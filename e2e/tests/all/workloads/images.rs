@@ -1,14 +1,10 @@
-//! Images that cannot run, according to the error of the container runtime or the tag, until the cause is fixed.
+//! Images that cannot run, according to the error of the container runtime, until the cause is fixed.
 
 use e2e::kubelet::Refusal;
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment},
-    batch::v1::Job,
-    core::v1::Pod,
-};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use serde_json::json;
 
-use super::{WorkloadFixture, by_class, nodes_of, of_template, pod, tolerated, warnings};
+use super::{WorkloadFixture, by_class, of_template, pod};
 
 const NO_MATCH: &str =
     "rpc error: code = NotFound desc = failed to pull and unpack image: no match for platform in manifest: not found";
@@ -46,54 +42,6 @@ async fn the_error_of_the_runtime_is_reported_for_a_deployment_until_it_has_anot
     fixture.until_images_run().await;
     fixture.until_counts([2, 0, 0, 0]).await;
     fixture.until_all_placed().await;
-    fixture.check().await;
-}
-
-#[tokio::test]
-async fn the_error_of_the_runtime_is_reported_for_daemon_sets_and_jobs_until_the_image_runs() {
-    let fixture = WorkloadFixture::with_one_node("said").await;
-    let image = "example.test/said:1";
-    fixture.kubelets.refuse(image, Refusal::Image(NO_MATCH.to_owned()));
-    let placed = json!({ "nodeSelector": nodes_of("said"), "tolerations": tolerated() });
-    fixture.create::<DaemonSet>("agent", of_template(pod(image, placed.clone()))).await;
-    let mut job = pod(image, placed);
-    job["restartPolicy"] = json!("Never");
-    fixture.create::<Job>("batch", json!({ "template": { "spec": job } })).await;
-
-    fixture.until_counts([2, 2, 0, 0]).await;
-    let message = fixture.until_images_cannot_run().await;
-    assert!(
-        message.starts_with(&format!("DaemonSet said/agent, Job said/batch: {image} does not run on")),
-        "{message}"
-    );
-    for workload in ["agent", "batch"] {
-        fixture.until_warned(workload, "ImagesCannotRun").await;
-    }
-
-    fixture.kubelets.accept(image).await.unwrap();
-    fixture.until_images_run().await;
-    fixture.until_counts([2, 0, 0, 0]).await;
-    fixture.check().await;
-}
-
-#[tokio::test]
-async fn the_tag_of_an_image_is_checked_before_its_pod_has_a_node() {
-    let fixture = WorkloadFixture::with_one_node("named").await;
-    let mut fields = by_class("named");
-    fields["schedulerName"] = json!("nobody");
-    fixture.create::<Pod>("fits", pod("example.test/named:ltsc2022", fields.clone())).await;
-    fixture.create::<Pod>("bare", pod("example.test/named:ltsc2019", fields)).await;
-
-    let message = fixture.until_images_cannot_run().await;
-    let expected = "Pod named/bare: example.test/named:ltsc2019 probably does not run on 10.0.20348.2700: according to its name it is for 10.0.17763 (ltsc2019)";
-    assert!(message.starts_with(expected), "{message}");
-    fixture.until_counts([2, 0, 1, 1]).await;
-    fixture.until_warned("bare", "ImagesCannotRun").await;
-
-    fixture.delete::<Pod>("bare").await;
-    fixture.until_images_run().await;
-    fixture.until_counts([1, 0, 0, 1]).await;
-    assert_eq!(warnings(&fixture, "named", "fits").await.unwrap(), []);
     fixture.check().await;
 }
 
