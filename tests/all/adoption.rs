@@ -6,7 +6,9 @@ use winpool_core::{
     workload::Workloads,
 };
 
-use crate::model::{CLASS, DAEMON_SET, DEPLOYMENT, Model, NODE, POD, POOL, condition, node, reported, taints, web};
+use crate::model::{
+    CLASS, DAEMON_SET, DEPLOYMENT, Model, NODE, POD, POOL, condition, node, pool, reported, taints, web,
+};
 
 const NEW: &str = "os=windows:NoSchedule";
 const OLD: &str = "os=Windows:NoSchedule";

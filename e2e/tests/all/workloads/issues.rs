@@ -98,31 +98,3 @@ async fn a_linux_workload_can_be_scheduled_to_a_windows_node_until_it_selects_li
     fixture.until_all_placed().await;
     fixture.check().await;
 }
-
-#[tokio::test]
-async fn an_unschedulable_workload_is_reported_while_its_pods_are_pending() {
-    let fixture = WorkloadFixture::with_one_node("waits").await;
-    let with = |more: Value| {
-        let mut selector = nodes_of("waits");
-        selector["disk"] = more;
-        json!({ "runtimeClassName": "waits", "nodeSelector": selector })
-    };
-    fixture.create::<Deployment>("app", of_template(pod(IMAGE, with(json!("ssd"))))).await;
-    fixture.create::<Pod>("bare", pod(IMAGE, with(json!("ssd")))).await;
-    let message = fixture.until_placed("False", "Unschedulable").await;
-    assert!(
-        message.contains("the nodes of pool waits do not have disk=ssd. Correct nodeSelector or affinity"),
-        "{message}"
-    );
-    for workload in ["app", "bare"] {
-        fixture.until_warned(workload, "Unschedulable").await;
-    }
-    let waits = |places: &Vec<(String, String)>| places.iter().all(|(_, phase)| phase == "Pending");
-    stays("it waits", Duration::from_secs(1), || phases(fixture.all::<Pod>()), waits).await.unwrap();
-
-    fixture.patch::<Deployment>("app", json!({ "template": { "spec": { "nodeSelector": { "disk": null } } } })).await;
-    fixture.delete::<Pod>("bare").await;
-    fixture.until_running_on(&["waits-1"]).await;
-    fixture.until_all_placed().await;
-    fixture.check().await;
-}
