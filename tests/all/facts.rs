@@ -1,7 +1,5 @@
 //! The tables of facts and the page about them.
 
-use std::{fs, path::Path};
-
 use winpool_api::facts::{Compared, TABLES, Table};
 
 use crate::status_page::assert_blocks;
