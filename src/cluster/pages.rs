@@ -16,12 +16,12 @@ use kube::{Client, client::Body};
 
 use super::client::wrapped;
 
-/// The most bytes of a page with more than one object.
-const MAX_PAGE: usize = 4 * 1024 * 1024;
+/// The most bytes of a page with more than one object: decoded, it needs no more memory than the largest object.
+const MAX_PAGE: usize = 2 * 1024 * 1024;
 /// The part of its objects that is requested next of a page that is too large.
 const SHRINK: u32 = 8;
 
-/// The same client, whose lists have as many objects in a page as fit into 4 MiB, and at most as many as are requested. A page
+/// The same client, whose lists have as many objects in a page as fit into 2 MiB, and at most as many as are requested. A page
 /// that is larger is not read to its end, and requested again with fewer objects.
 pub fn in_pages(client: Client) -> Client {
     let fitting = Arc::new(AtomicU32::new(u32::MAX));
@@ -125,11 +125,11 @@ mod tests {
     async fn a_page_has_as_many_objects_as_fit() {
         let mib = 1024 * 1024;
         assert_eq!(listed(&[4096; 600]).await, (vec![500 * 4096, 100 * 4096], vec![500, 500]));
-        assert_eq!(listed(&[mib; 3]).await, (vec![3 * mib], vec![500]));
+        assert_eq!(listed(&[mib; 2]).await, (vec![2 * mib], vec![500]));
         let (pages, requested) = listed(&[mib; 50]).await;
         assert!(pages.iter().all(|page| *page <= MAX_PAGE), "{pages:?}");
-        assert_eq!(requested[..5], [500, 62, 7, 1, 2]);
-        let (pages, requested) = listed(&[vec![4096; 600], vec![3 * mib; 8], vec![4096; 600]].concat()).await;
+        assert_eq!(requested[..5], [500, 62, 7, 1, 1]);
+        let (pages, requested) = listed(&[vec![4096; 600], vec![3 * mib / 2; 8], vec![2048; 600]].concat()).await;
         assert!(pages.iter().all(|page| *page <= MAX_PAGE), "{pages:?}");
         assert_eq!(requested.last(), Some(&500), "pages are large again after the large objects: {requested:?}");
         assert_eq!(

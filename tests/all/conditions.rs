@@ -290,6 +290,26 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
 }
 
 #[test]
+fn a_class_has_a_handler_of_windows_or_one_that_a_node_of_the_pool_reports() {
+    let row = |status, reason, part| row("RuntimeClassReady", status, reason, part);
+    let class = |handler: &str| json!({"runtimeClasses": [{"name": "special", "handler": handler}]});
+    let reporting = |handler: &str| {
+        let mut node = web_node(20348, "v1.34.1", "containerd://2.3.4");
+        node["status"]["runtimeHandlers"] = json!([{"name": handler}]);
+        [node]
+    };
+    let missing = "RuntimeClass special is not created, because no node of the pool reports handler mine, and its name is not \
+                   that of a handler of Windows. Use another handler in spec.runtimeClasses, or add a node that has it";
+    let table = [
+        row("False", "NotForWindows", missing).pool(class("mine")),
+        row("False", "NotForWindows", missing).pool(class("mine")).nodes(reporting("other")),
+        row("True", "Applied", "special").pool(class("mine")).nodes(reporting("mine")),
+        row("True", "Applied", "special").pool(class("runhcs-wcow-process")),
+    ];
+    table.iter().for_each(Row::check);
+}
+
+#[test]
 fn kubelets_are_within_the_version_skew_policy() {
     let row = |status, reason, part| row("VersionSkew", status, reason, part);
     let of = |kubelets: &[&str]| -> Vec<Value> {

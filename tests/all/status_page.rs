@@ -33,14 +33,13 @@ fn rows(types: impl Iterator<Item = &'static ConditionType>) -> String {
     format!("{head}{}\n", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Compares the blocks of a page that follow from a table of winpool-api, by the name in their comments; UPDATE_DOCS=1
-/// writes them.
+/// Compares the blocks of a page that follow from tables or other files, by the name in their comments; UPDATE_DOCS=1 writes them.
 pub fn assert_blocks(file: &str, blocks: impl IntoIterator<Item = (&'static str, String)>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let page = fs::read_to_string(&path).unwrap();
     let mut expected = page.clone();
     for (name, table) in blocks {
-        let (begin, end) = (format!("<!-- {name}: from crates/"), format!("<!-- end {name} -->"));
+        let (begin, end) = (format!("<!-- {name}: from "), format!("<!-- end {name} -->"));
         let (before, rest) = expected.split_once(&begin).unwrap_or_else(|| panic!("{file} has no {begin}"));
         let (source, rest) = rest.split_once('\n').unwrap_or((rest, ""));
         let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{file} has no {end}"));

@@ -17,11 +17,13 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
     client::Body,
     config::{KubeConfigOptions, Kubeconfig},
+    core::{ApiResource, NotUsed, Object},
 };
 use kube_runtime::{
     WatchStreamExt,
     watcher::{self, Event, watcher},
 };
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task::spawn_blocking, time::timeout};
 use winpool_api::{WindowsNodeConfig, WindowsNodeConfigSpec, WindowsNodeConfigStatus, names::NODE_LEASES};
@@ -191,14 +193,10 @@ impl Cluster for ApiServer {
     fn pods(&self, kubeconfig: &[u8]) -> Result<BTreeMap<String, PodPhase>, PodsError> {
         let of_node = ListParams::default().fields(&format!("spec.nodeName={}", self.options.node));
         let listed = self.handle.block_on(timeout(REQUEST_TIMEOUT, async {
-            Api::<Pod>::all(as_kubelet(kubeconfig).await?).list(&of_node).await
+            let client = as_kubelet(kubeconfig).await?;
+            Api::<ListedPod>::all_with(client, &ApiResource::erase::<Pod>(&())).list(&of_node).await
         }));
         let pods = listed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map_err(unread_pods)?;
-        let phase = |pod: &Pod| match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
-            Some("Running") => PodPhase::Running,
-            Some("Failed") => PodPhase::Failed,
-            _ => PodPhase::Other,
-        };
         Ok(pods.items.iter().filter_map(|pod| Some((pod.uid()?, phase(pod)))).collect())
     }
 
@@ -208,6 +206,22 @@ impl Cluster for ApiServer {
             tracing::debug!(%error, "the kubelet does not show its configuration");
             None
         })
+    }
+}
+
+/// A pod of which only the phase is read: whoever may create pods can write a spec that takes a hundred times the memory of its text.
+type ListedPod = Object<NotUsed, ListedStatus>;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ListedStatus {
+    phase: Option<String>,
+}
+
+fn phase(pod: &ListedPod) -> PodPhase {
+    match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+        Some("Running") => PodPhase::Running,
+        Some("Failed") => PodPhase::Failed,
+        _ => PodPhase::Other,
     }
 }
 
@@ -267,6 +281,24 @@ mod tests {
 
     use super::*;
     use crate::worker::CHECK_INTERVAL;
+
+    #[test]
+    fn of_a_pod_only_its_phase_is_read() {
+        let pod = |spec: Value, status: Value| json!({"metadata": {"name": "web", "uid": "1"}, "spec": spec, "status": status});
+        let table = [
+            (
+                pod(json!({"containers": [{"name": "a"}]}), json!({"phase": "Running", "conditions": []})),
+                PodPhase::Running,
+            ),
+            (pod(json!({"volumes": "not read"}), json!({"phase": "Failed"})), PodPhase::Failed),
+            (pod(json!({}), json!({})), PodPhase::Other),
+            (json!({"metadata": {}, "spec": {}}), PodPhase::Other),
+        ];
+        for (pod, expected) in table {
+            let listed: ListedPod = serde_json::from_value(pod).unwrap();
+            assert_eq!(phase(&listed), expected);
+        }
+    }
 
     #[tokio::test]
     async fn an_error_is_of_the_kubeconfig_or_of_the_connection() {

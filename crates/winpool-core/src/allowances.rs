@@ -116,10 +116,14 @@ impl Destination {
         Self { verified: default == 443, ..Self::new(rest.split('/').next().unwrap_or_default(), Some(default)) }
     }
 
-    /// The registry of an image.
+    /// The registry of an image, as container runtimes read it: the first part of its name if that cannot be a part of a repository.
+    ///
+    /// Source: distribution/reference, `splitDockerDomain` in `normalize.go` (at 4ca14034).
     pub fn of_image(reference: &str) -> Self {
         let first = reference.split_once('/').map(|(first, _)| first);
-        let is_registry = |name: &&str| name.contains(['.', ':']) || *name == "localhost";
+        let is_registry = |name: &&str| {
+            *name == "localhost" || name.contains(|one: char| one == '.' || one == ':' || one.is_ascii_uppercase())
+        };
         Self::new(first.filter(is_registry).unwrap_or("docker.io"), Some(443))
     }
 
@@ -301,6 +305,8 @@ mod tests {
             (Destination::of_address("http://[fd00::1]:5000/"), "http://[fd00::1]:5000"),
             (Destination::of_image("registry.example:5000/a/pause:3.10"), "registry.example:5000"),
             (Destination::of_image("library/pause"), "docker.io"),
+            (Destination::of_image("Mirror/pause"), "Mirror"),
+            (Destination::of_image("localhost/pause"), "localhost"),
             (Destination::of_image("pause@sha256:0"), "docker.io"),
             (Destination::of_host("10.96.0.10"), "10.96.0.10"),
             (Destination::of_host("fd00::a"), "fd00::a"),

@@ -98,6 +98,11 @@ const BEFORE: &[(&str, &str, &str)] = &[
         "winpool lint deploy/ --baseline .winpool-baseline.json --write",
         "mkdir deploy; cp app.yaml deploy",
     ),
+    (
+        "docs/security.md",
+        "kubectl -n winpool-system scale deployment winpool --replicas=0",
+        "kubectl apply -f install.yaml",
+    ),
     ("docs/status.md", "kubectl get wnp  ", "kubectl apply -f config/samples"),
     ("docs/install.md", "helm install", "kubectl delete -f install.yaml --ignore-not-found"),
     // kubectl has cached that the former commands removed the kinds.

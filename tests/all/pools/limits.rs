@@ -3,13 +3,14 @@
 
 use serde_json::{Value, json};
 use winpool_core::{
+    allowances::Allowances,
     pool::{Snapshot, plan::plan},
     status::profile::report,
     workload::Workloads,
 };
 
 use super::{condition, converged, label, reason, tolerations, web, web_node, win};
-use crate::model::{CLASS, DEPLOYMENT, Model, NODE, POD, POOL, PROFILE, profile, taints};
+use crate::model::{CLASS, CONFIG, DEPLOYMENT, Model, NODE, POD, POOL, PROFILE, profile, taints};
 
 /// A class of other clients.
 fn foreign_class(handler: &str, scheduling: &Value) -> Value {
@@ -169,4 +170,25 @@ fn a_profile_that_sends_image_pulls_to_a_host_that_is_not_allowed_is_invalid_and
         model.edit(PROFILE, "standard", |profile| profile["spec"] = json!({}));
         model.converge();
     }
+}
+
+#[test]
+fn without_a_former_allowance_nodes_keep_their_configuration_and_lose_the_label() {
+    let mirror = json!({"containerd": {"registryMirrors": [{"registry": "docker.io", "endpoints": ["https://mirror.example"]}]}});
+    let mut model = Model::new();
+    model.allowances.hosts = vec!["mirror.example".parse().unwrap()];
+    model.allowances.label_prefixes = vec!["node-role.kubernetes.io/windows".parse().unwrap()];
+    model.put(NODE, "win-1", web_node(json!([])));
+    model.put(PROFILE, "standard", profile(mirror));
+    let labels = json!({"node-role.kubernetes.io/windows": ""});
+    model.put(POOL, "web", web(json!({"profileRef": {"name": "standard"}, "labels": labels})));
+    model.converge();
+    let config = win(&model)["metadata"]["annotations"]["winpool.dev/config"].clone();
+    assert!(config.is_string());
+    assert_eq!(label(win(&model), "node-role.kubernetes.io/windows"), Some(""));
+    model.allowances = Allowances::default();
+    model.converge();
+    assert_eq!(win(&model)["metadata"]["annotations"]["winpool.dev/config"], config);
+    assert!(model.get(CONFIG, config.as_str().unwrap()).is_some());
+    assert_eq!(label(win(&model), "node-role.kubernetes.io/windows"), None);
 }

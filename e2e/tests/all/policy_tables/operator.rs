@@ -41,6 +41,10 @@ async fn the_operator_changes_windows_nodes_only() {
     }
     server.outcomes(rows).await;
     outcomes(&server, table).await;
+    // The garbage collector deletes an object whose owners do not exist.
+    let owner = json!([{"apiVersion": "v1", "kind": "Namespace", "name": "absent", "uid": "absent"}]);
+    let owned = with(node(), &["metadata", "ownerReferences"], owner);
+    outcomes(&server, vec![("an owner that does not exist", BY_OPERATOR, node(), owned)]).await;
 }
 
 #[tokio::test]
