@@ -25,10 +25,7 @@ use k8s_openapi::{
     NamespaceResourceScope,
     api::core::v1::{Event, Namespace, Pod},
 };
-use kube::{
-    Api, Resource,
-    api::{DeleteParams, ListParams},
-};
+use kube::{Api, Resource, api::ListParams};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -98,14 +95,6 @@ impl WorkloadFixture {
         K::DynamicType: Default,
     {
         edit(&self.all::<K>(), name, json!({ "spec": spec })).await.unwrap();
-    }
-
-    async fn delete<K>(&self, name: &str)
-    where
-        K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-        K::DynamicType: Default,
-    {
-        self.all::<K>().delete(name, &DeleteParams::background()).await.unwrap();
     }
 
     /// Waits until `WorkloadsPlaced` has this status and reason, and returns the message.

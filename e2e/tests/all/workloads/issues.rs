@@ -10,7 +10,7 @@ use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     core::v1::Pod,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{WorkloadFixture, nodes_of, of_template, phases, pod, tainted, tolerated};
 
