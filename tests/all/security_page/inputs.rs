@@ -87,7 +87,7 @@ pub const INPUTS: &[Input] = &[
                 --trust-records` removes from this node what it lists",
         tests: &[
             "a_forged_record_does_not_remove_taints_and_labels_of_administrators",
-            "a_cleanup_that_trusts_the_records_removes_what_they_claim",
+            "a_cleanup_that_trusts_all_records_removes_their_entries",
         ],
     },
     Input {
@@ -136,8 +136,8 @@ pub const INPUTS: &[Input] = &[
         worst: "conditions of its pool are False or Unknown, and one ConfigMap is rendered for each combination of versions; of unused ones, \
                 three are kept. The node gets pods for a build that it does not run",
         tests: &[
-            "a_status_is_accepted_whatever_nodes_classes_and_profiles_contain",
-            "a_node_that_reports_nothing_is_tainted_and_affects_no_other",
+            "a_status_is_within_its_schema",
+            "a_node_without_status_is_tainted_and_does_not_affect_ready",
             "thousands_of_nodes_with_a_version_each_are_counted_in_a_status_within_its_schema",
             "the_three_newest_unused_configurations_are_kept",
         ],
@@ -184,7 +184,7 @@ pub const INPUTS: &[Input] = &[
         writer: KUBELET,
         worst: "with `maxUnavailable: 1`, one node that reports that it is not Ready holds the rollout of its pool, and the message names it",
         tests: &[
-            "a_node_that_is_not_ready_counts_and_one_that_joins_is_configured_at_once",
+            "nodes_that_are_unavailable_for_any_cause_count",
             "nodes_that_are_unavailable_for_any_cause_count",
             "a_renewed_lease_is_a_heartbeat",
         ],
@@ -347,7 +347,7 @@ pub const INPUTS: &[Input] = &[
         worst: "GET requests of the operator to hosts of the tenant's choice over TLS: 16 at once, 8 at one host, each of at most 10 seconds \
                 and 5 redirects. False results for images of this registry. More than 20,000 images or 1,024 hosts delay those of others",
         tests: &[
-            "the_lookup_cache_is_bounded_and_keeps_what_is_used",
+            "the_least_recently_used_entry_is_evicted",
             "lookups_run_concurrently_up_to_a_limit_per_host",
             "redirects_are_followed_up_to_a_limit_and_only_over_tls",
             "a_response_that_is_too_large_is_not_read",

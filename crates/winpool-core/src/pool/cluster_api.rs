@@ -15,12 +15,10 @@ mod stored;
 mod templates;
 mod views;
 
-use super::{Pool, Spec};
-
 pub use self::{
     group::{GroupPlan, Reference},
     plan::{ClusterApiPlan, Selected, are_elsewhere, has_left_objects, is_unknown, plan, removed},
-    rules::{ClusterApiRules, MachineCapacity},
+    rules::{ClusterApiPool, ClusterApiRules, MachineCapacity},
     state::{ClusterApiObjects, ClusterApiState, described_infrastructure},
     stored::{labels, secret_object, template_object},
     templates::{DesiredTemplate, TemplateRenderer},
@@ -29,11 +27,3 @@ pub use self::{
         MachinePoolView, MachineSetView, MachineView, TemplateView, key_of,
     },
 };
-
-/// A pool whose machines Cluster API creates.
-#[derive(Clone, Copy, Debug)]
-pub struct ClusterApiPool<'a> {
-    pub pool: &'a Pool,
-    pub spec: &'a Spec,
-    pub rules: &'a ClusterApiRules,
-}

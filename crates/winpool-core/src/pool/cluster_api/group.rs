@@ -10,7 +10,8 @@ use winpool_api::{
 };
 
 use super::{
-    ClusterApiPool, annotations, hints,
+    annotations, hints,
+    rules::ClusterApiPool,
     state::ClusterApiObjects,
     stored,
     templates::{DesiredTemplate, GroupTemplates, TemplateRenderer},

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ClusterApiPool, annotations,
+    annotations,
     group::{GroupPlan, GroupPlanner},
-    rules::ClusterApiRules,
+    rules::{ClusterApiPool, ClusterApiRules},
     state::{ClusterApiObjects, ClusterApiState},
     stored::{self, StoredTemplates},
     templates::{self, TemplateRenderer},
@@ -74,7 +74,8 @@ pub fn plan(snapshot: &Snapshot, (pool, spec): (&Pool, &Spec), members: &[&Windo
     let of = ClusterApiPool { pool, spec, rules };
     let renderer = TemplateRenderer::new(snapshot, objects, of);
     let stored = StoredTemplates { objects, of };
-    let templates = templates::of_groups(&renderer, &stored, &own, members);
+    let templates =
+        templates::of_groups(&renderer, (objects, rules), |template| stored.problem(template), &own, members);
     let planner = GroupPlanner { snapshot, objects, of, cluster_paused: cluster.paused, renderer: &renderer };
     let groups: Vec<_> = own.iter().zip(&templates).map(|(group, templates)| planner.plan(group, templates)).collect();
     let patch = groups.iter().filter_map(|group| group.patch.clone()).chain(abandoned).collect();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use winpool_api::{facts::cluster_api::CLUSTER_NAME, names::label};
 
 use super::{
-    ClusterApiPool,
+    rules::ClusterApiPool,
     state::ClusterApiObjects,
     templates::{DesiredTemplate, GroupTemplates, NoTemplate},
     views::{GroupKind, MachineGroup, TemplateView, key_of},

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use winpool_api::facts::{ContainerRuntime, ContainerdLine, ContainerdVersion, Minor, support};
 
 use super::{
-    ClusterApiPool, hints,
+    hints,
+    rules::{ClusterApiPool, ClusterApiRules},
     state::ClusterApiObjects,
-    stored::StoredTemplates,
     views::{GroupKind, MachineGroup, key_of},
 };
 use crate::{
@@ -186,10 +186,12 @@ fn versions(
     Ok((minor, line.map_err(unknown)?))
 }
 
-/// The templates of each group of a pool. Each template is rendered once.
+/// The templates of each group of a pool. Each template is rendered once. `stored_problem` says why the object with the name of a template
+/// is another one.
 pub fn of_groups<'g>(
     renderer: &TemplateRenderer,
-    stored: &StoredTemplates,
+    (objects, rules): (&ClusterApiObjects, &ClusterApiRules),
+    stored_problem: impl Fn(&DesiredTemplate) -> Option<Problem>,
     groups: &[&'g MachineGroup],
     members: &[&WindowsNode],
 ) -> Vec<GroupTemplates> {
@@ -198,12 +200,12 @@ pub fn of_groups<'g>(
         let machine_pool = (group.kind == GroupKind::Pool).then_some(group.name.as_str());
         let template = || {
             let template = renderer.render(machine_pool, minor, line)?;
-            stored.problem(&template).map_or(Ok(template), |problem| Err(vec![problem]))
+            stored_problem(&template).map_or(Ok(template), |problem| Err(vec![problem]))
         };
         rendered.entry((machine_pool, minor, line)).or_insert_with(template).clone()
     };
     let of_group = |group: &&'g MachineGroup| {
-        let line = containerd_line(stored, members, group);
+        let line = containerd_line((objects, rules), members, group);
         GroupTemplates::new(group, line, |minor, line| render(group, minor, line))
     };
     groups.iter().map(of_group).collect()
@@ -229,13 +231,13 @@ fn unknown_version(group: &MachineGroup) -> Problem {
 /// equally many the older one, so that the first machine of another image changes nothing; else the newest of the nodes of
 /// the pool.
 fn containerd_line(
-    stored: &StoredTemplates,
+    (objects, rules): (&ClusterApiObjects, &ClusterApiRules),
     members: &[&WindowsNode],
     group: &MachineGroup,
 ) -> Result<ContainerdLine, Problem> {
     let of_machines = || {
         let key = key_of(&group.namespace, &group.name);
-        let machines = stored.objects.machines.values();
+        let machines = objects.machines.values();
         let machines = machines.filter(|machine| machine.kind == group.kind && machine.group == key);
         let mut counts: BTreeMap<ContainerdLine, usize> = BTreeMap::new();
         for version in machines.filter_map(|machine| machine.containerd) {
@@ -250,7 +252,7 @@ fn containerd_line(
         });
         versions.max().map(ContainerdVersion::line)
     };
-    stored.of.rules.containerd.or_else(of_machines).or_else(of_nodes).ok_or_else(|| {
+    rules.containerd.or_else(of_machines).or_else(of_nodes).ok_or_else(|| {
         let wrong = format!("no machine of {} reports its version of containerd", group.name);
         let remedy = "write the one of the machine image, such as \"2.2\"";
         Problem::new("spec.delivery.clusterAPI.containerdVersion", wrong, remedy)
