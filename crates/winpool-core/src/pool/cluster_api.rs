@@ -18,10 +18,10 @@ mod views;
 pub use self::{
     group::{GroupPlan, Reference},
     plan::{ClusterApiPlan, Selected, are_elsewhere, has_left_objects, is_unknown, plan, removed},
-    rules::{ClusterApiPool, ClusterApiRules, MachineCapacity},
+    rules::{ClusterApiRules, MachineCapacity},
     state::{ClusterApiObjects, ClusterApiState, described_infrastructure},
     stored::{labels, secret_object, template_object},
-    templates::{DesiredTemplate, TemplateRenderer},
+    templates::{ClusterApiPool, DesiredTemplate, TemplateRenderer},
     views::{
         ClusterView, GroupKind, Infrastructure, InfrastructureReference, KubeadmConfigView, MachineGroup,
         MachinePoolView, MachineSetView, MachineView, TemplateView, key_of,

@@ -15,7 +15,7 @@ use winpool_core::{
     render::{comment_lines, kubeadm::JsonPatches},
 };
 
-use super::{DeliveredPool, Input, RenderedTemplate};
+use super::input::{DeliveredPool, Input, RenderedTemplate};
 use crate::commands::{output, render::Documents};
 
 /// The most operations of one definition.

@@ -14,7 +14,7 @@ use winpool_core::{
     render::kubeadm,
 };
 
-use super::{DeliveredPool, Input};
+use super::input::{DeliveredPool, Input};
 use crate::commands::{output, render::Documents};
 
 /// A patch for each pool with `clusterAPI.autoscaling`.

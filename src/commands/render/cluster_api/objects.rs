@@ -7,7 +7,7 @@ use winpool_core::{
     pool::cluster_api::{DesiredTemplate, labels, secret_object, template_object},
 };
 
-use super::{Input, RenderedTemplate};
+use super::input::{Input, RenderedTemplate};
 use crate::commands::render::Documents;
 
 /// Secrets, and the templates that need them.

@@ -11,10 +11,9 @@ use winpool_api::{
 
 use super::{
     annotations, hints,
-    rules::ClusterApiPool,
     state::ClusterApiObjects,
     stored,
-    templates::{DesiredTemplate, GroupTemplates, TemplateRenderer},
+    templates::{ClusterApiPool, DesiredTemplate, GroupTemplates, TemplateRenderer},
     views::{GroupKind, Infrastructure, MachineGroup, key_of},
 };
 use crate::{

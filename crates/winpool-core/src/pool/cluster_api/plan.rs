@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::{
     annotations,
     group::{GroupPlan, GroupPlanner},
-    rules::{ClusterApiPool, ClusterApiRules},
+    rules::ClusterApiRules,
     state::{ClusterApiObjects, ClusterApiState},
     stored::{self, StoredTemplates},
-    templates::{self, TemplateRenderer},
+    templates::{self, ClusterApiPool, TemplateRenderer},
     views::{GroupKind, MachineView, TemplateView, key_of},
 };
 use crate::{

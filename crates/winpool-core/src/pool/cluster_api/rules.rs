@@ -9,20 +9,12 @@ use crate::{
     Problem,
     kubernetes::{quantity::Quantity, syntax},
     node::Resources,
-    pool::{Pool, Spec, selector::check_selector},
+    pool::selector::check_selector,
 };
 
 use super::views::{GroupKind, MachineGroup};
 
 const PATH: &str = "spec.delivery.clusterAPI";
-
-/// A pool whose machines Cluster API creates.
-#[derive(Clone, Copy, Debug)]
-pub struct ClusterApiPool<'a> {
-    pub pool: &'a Pool,
-    pub spec: &'a Spec,
-    pub rules: &'a ClusterApiRules,
-}
 
 /// The machines of a pool, and what their templates contain.
 #[derive(Clone, Debug, PartialEq)]

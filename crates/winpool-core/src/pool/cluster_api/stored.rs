@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 use winpool_api::{facts::cluster_api::CLUSTER_NAME, names::label};
 
 use super::{
-    rules::ClusterApiPool,
     state::ClusterApiObjects,
-    templates::{DesiredTemplate, GroupTemplates, NoTemplate},
+    templates::{ClusterApiPool, DesiredTemplate, GroupTemplates, NoTemplate},
     views::{GroupKind, MachineGroup, TemplateView, key_of},
 };
 use crate::{

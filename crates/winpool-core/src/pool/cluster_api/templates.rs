@@ -7,14 +7,14 @@ use winpool_api::facts::{ContainerRuntime, ContainerdLine, ContainerdVersion, Mi
 
 use super::{
     hints,
-    rules::{ClusterApiPool, ClusterApiRules},
+    rules::ClusterApiRules,
     state::ClusterApiObjects,
     views::{GroupKind, MachineGroup, key_of},
 };
 use crate::{
     Problem,
     node::WindowsNode,
-    pool::{Snapshot, Spec, renderings::RenderingInputs, snapshot::config_name},
+    pool::{Pool, Snapshot, Spec, renderings::RenderingInputs, snapshot::config_name},
     profile::Profile,
     render::{
         Variant,
@@ -22,6 +22,14 @@ use crate::{
         settings,
     },
 };
+
+/// A pool whose machines Cluster API creates.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterApiPool<'a> {
+    pub pool: &'a Pool,
+    pub spec: &'a Spec,
+    pub rules: &'a ClusterApiRules,
+}
 
 /// A template, and its name.
 #[derive(Clone, Debug, PartialEq)]
