@@ -28,15 +28,17 @@ pub enum Step {
     CreateTemplates,
     /// Makes groups of machines use the templates.
     Groups,
-    /// Deletes the Secrets of templates that no group uses any more: only the template names its Secret.
+    /// Deletes the Secrets of templates that no group uses any more: only the template names its Secret. Of a pool that is deleted, also
+    /// removes its annotations from groups.
     PruneSecrets,
     /// Deletes these templates.
     PruneTemplates,
-    /// Removes tolerations and selectors that nodes need no longer from RuntimeClasses, and configurations that no node names.
+    /// Removes tolerations and selectors that nodes need no longer from RuntimeClasses, and configurations that no node names. Of a pool
+    /// that is deleted, removes what the former content of its RuntimeClasses does not have.
     Replace,
     /// Removes fields of RuntimeClasses that belonged to another field manager.
     Strip,
-    /// Deletes or gives back RuntimeClasses, and deletes configurations, of a pool that is deleted.
+    /// Deletes the RuntimeClasses and configurations of a pool that is deleted, and restores the classes that it had adopted.
     Delete,
     /// Lets Kubernetes delete the pool.
     RemoveFinalizer,
@@ -68,14 +70,6 @@ impl Steps {
     /// All writes, in order.
     pub fn into_writes(self) -> impl Iterator<Item = Write> {
         self.0.into_values().flatten()
-    }
-}
-
-impl<W: IntoIterator<Item = Write>> FromIterator<(Step, W)> for Steps {
-    fn from_iter<I: IntoIterator<Item = (Step, W)>>(steps: I) -> Self {
-        let mut all = Self::default();
-        steps.into_iter().for_each(|(step, writes)| all.add(step, writes));
-        all
     }
 }
 

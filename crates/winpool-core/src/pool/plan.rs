@@ -115,8 +115,9 @@ pub fn give_back(snapshot: &Snapshot, name: &str) -> Option<Plan> {
     let pool = Arc::new(Pool::deleted(name));
     let classes = classes::unused(snapshot, &pool).filter_map(|class| classes::given_back(snapshot, class));
     let (strips, applies): (Vec<_>, Vec<_>) = classes.unzip();
-    let steps =
-        Steps::from_iter([(Step::Replace, strips.into_iter().flatten().collect::<Vec<_>>()), (Step::Delete, applies)]);
+    let mut steps = Steps::default();
+    steps.add(Step::Replace, strips.into_iter().flatten());
+    steps.add(Step::Delete, applies);
     (!steps.is_empty()).then(|| Plan::new(&pool, steps, Phase::Retained))
 }
 
@@ -527,8 +528,9 @@ fn remove_finalizer(pool: &Pool) -> Write {
 
 /// Deletes the pool and changes nothing else.
 fn retain(pool: &Arc<Pool>, has_finalizer: bool) -> Plan {
-    let finalizer = has_finalizer.then(|| remove_finalizer(pool));
-    Plan::new(pool, Steps::from_iter([(Step::RemoveFinalizer, finalizer)]), Phase::Retained)
+    let mut steps = Steps::default();
+    steps.add(Step::RemoveFinalizer, has_finalizer.then(|| remove_finalizer(pool)));
+    Plan::new(pool, steps, Phase::Retained)
 }
 
 /// The nodes whose records name the pool and cannot be verified. The records may be valid with a former key.
