@@ -130,15 +130,15 @@ const fn setting(
 /// The settings whose notation is the same in all release lines. A further field of a profile is a row.
 #[rustfmt::skip]
 const SETTINGS: &[Setting] = &[
-    setting(|_| &["root"],                  |input| text(&input.settings.root),                        Some(facts::ROOT)),
-    setting(|_| &["state"],                 |_| None,                                                  Some(facts::STATE)),
-    setting(|keys| keys.grpc_address,       |_| None,                                                  Some(facts::PIPE)),
-    setting(|keys| keys.sandbox_image,      |input| input.pause_image.map(Value::from),                None),
+    setting(|_| &["root"],                     |input| text(&input.settings.root),                        Some(facts::ROOT)),
+    setting(|_| &["state"],                    |_| None,                                                  Some(facts::STATE)),
+    setting(|keys| keys.grpc_address,          |_| None,                                                  Some(facts::PIPE)),
+    setting(|keys| keys.sandbox_image,         |input| input.pause_image.map(Value::from),                None),
     setting(|keys| keys.pull_progress_timeout, |input| text(&input.settings.image_pull_progress_timeout), None),
-    setting(|keys| keys.snapshotter,        |_| None,                                                  Some(facts::SNAPSHOTTER)),
-    setting(|keys| keys.default_runtime_name, |_| None,                                                Some(facts::PROCESS_HANDLER)),
-    setting(|keys| keys.registry_config_path, |input| certs_d(input.settings),                         Some(facts::CERTS_D)),
-    setting(|keys| keys.cni_conf_dir,       |input| text(&input.settings.cni.conf_dir),                Some(facts::CNI_CONF_DIR)),
+    setting(|keys| keys.snapshotter,           |_| None,                                                  Some(facts::SNAPSHOTTER)),
+    setting(|keys| keys.default_runtime_name,  |_| None,                                                  Some(facts::PROCESS_HANDLER)),
+    setting(|keys| keys.registry_config_path,  |input| certs_d(input.settings),                           Some(facts::CERTS_D)),
+    setting(|keys| keys.cni_conf_dir,          |input| text(&input.settings.cni.conf_dir),                Some(facts::CNI_CONF_DIR)),
 ];
 
 fn text(text: &str) -> Option<Value> {
