@@ -58,17 +58,21 @@ pub(super) fn plan(
         check_version(installed, &settings, merges_drop_ins)?;
         check_local(changes.host, "containerd.toml", layer, SETTINGS)?;
         check_directories(changes, layout, &settings, layer)?;
+        let after = merged(installed, settings.clone(), layer)?;
         match merges_drop_ins {
             true => drop_in(changes, installed, &settings, text)?,
             false => {
                 check_drop_ins(changes, installed, &settings, layer)?;
-                merge(changes, installed, &settings, text, layer)?;
+                if after != settings {
+                    check_writable(installed)?;
+                }
+                set(changes, installed, &settings, text, layer)?;
             }
         }
         let pause_image = keys.and_then(|keys| at(layer, keys.sandbox_image)).and_then(Value::as_str);
         check.pause_image = pause_image.map(str::to_owned);
         let before = keys.and_then(|keys| registries(&settings, keys)).cloned();
-        settings = merged(installed, settings, layer)?;
+        settings = after;
         check.changes_pulls = before.as_ref() != keys.and_then(|keys| registries(&settings, keys));
     }
     mirrors(changes, installed, &settings, configuration)?;
@@ -275,19 +279,13 @@ fn merged(installed: &ContainerdLayout, mut settings: Table, layer: &Table) -> R
     Ok(settings)
 }
 
-/// Merges the layer into the main file.
-fn merge(
-    changes: &mut Changes,
-    installed: &ContainerdLayout,
-    settings: &Table,
-    text: &str,
-    layer: &Table,
-) -> Result<(), Refusal> {
-    if merged(installed, settings.clone(), layer)? != *settings && !installed.is_writable {
-        let wrong = format!("{} is generated at every start", installed.config);
-        return Err(refuse(RefusalReason::UnsupportedRuntime, wrong, "Upgrade RKE2 to a version with containerd 2.x"));
+/// Refuses a main file that does not keep what is written to it.
+fn check_writable(installed: &ContainerdLayout) -> Result<(), Refusal> {
+    if installed.is_writable {
+        return Ok(());
     }
-    set(changes, installed, settings, text, layer)
+    let wrong = format!("{} is generated at every start", installed.config);
+    Err(refuse(RefusalReason::UnsupportedRuntime, wrong, "Upgrade RKE2 to a version with containerd 2.x"))
 }
 
 /// Merges settings into the main file, or creates it.
