@@ -42,14 +42,14 @@ lint: packages ## formatting, clippy and documentation, without a warning
 	@echo "== lint: rustdoc"
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
-crds: packages ## write crds/ from the types in crates/winpool-api
+crds: packages ## write crds/ from the types in crates/api
 	$(CARGO) run --quiet --bin winpool -- crds --out crds
 
 manifests: crds ## write what follows from crds/ and config/: install.yaml, and the files of the chart
 	$(CARGO) build --quiet --workspace --bin release
 	@$(TARGET)/debug/release manifests
 
-facts: ## the newer releases of what the tables in crates/winpool-api/src/facts are compared with (docs/facts.md)
+facts: ## the newer releases of what the tables in crates/facts/src are compared with (docs/facts.md)
 	@e2e/facts.sh
 
 bench: packages ## benchmarks of speed and memory

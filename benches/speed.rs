@@ -1,5 +1,6 @@
 //! Speed, memory and size. The results are printed only, because they depend on the load of the machine.
 
+#![allow(clippy::disallowed_methods)] // I/O, and time
 #![allow(clippy::unwrap_used)] // an error ends the benchmark
 
 mod snapshots;
@@ -13,13 +14,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use winpool::commands::{
+use winpool::{
     output::{OutputFormat, write_objects},
     render::{self, Documents},
 };
-use winpool_api::facts::{ContainerdVersion, Minor};
-use winpool_core::{
-    manifests::{Budget, ManifestSet, Manifests},
+use winpool_check::manifests::{Budget, ManifestSet, Manifests};
+use winpool_facts::{ContainerdVersion, Minor};
+use winpool_rules::{
     operation::{Done, Outcome},
     pool::{Snapshot, configs::ExpectedNode, plan::plan},
     status::pool::report,

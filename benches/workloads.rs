@@ -1,6 +1,7 @@
 //! The cost of checking the workloads of a large cluster with 5,000 nodes and 150,000 pods. The results are printed
 //! only.
 
+#![allow(clippy::disallowed_methods)] // I/O, and time
 #![allow(clippy::unwrap_used)] // an error ends the benchmark
 
 use std::{
@@ -11,14 +12,14 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use winpool_core::{
+use winpool_core::node::WindowsNode;
+use winpool_rules::{
     known_issues,
-    node::WindowsNode,
     operation::Done,
     pool::{Pool, RuntimeClassView, Snapshot, plan::Planner},
     status::pool::report,
-    workload::{self, SchedulingState, Shared, WorkloadIndex},
 };
+use winpool_workload::{self, Shared, WorkloadIndex};
 
 const POOLS: usize = 10;
 const NODES: usize = 5_000;
@@ -32,13 +33,14 @@ fn main() {
     let snapshot = cluster();
     let mut shared = Shared::default();
     let begin = Instant::now();
-    let pods: Vec<Arc<workload::Pod>> = (0..PODS).map(|number| Arc::new(read(number, true, &mut shared))).collect();
+    let pods: Vec<Arc<winpool_workload::Pod>> =
+        (0..PODS).map(|number| Arc::new(read(number, true, &mut shared))).collect();
     print_result("reading 150,000 pods", "none", begin.elapsed());
     println!("{:<58} {:>9.1} MB   (goal: 300 MB)", "resident memory with these and 5,000 nodes", resident());
 
     let mut index = WorkloadIndex::default();
     let begin = Instant::now();
-    index.set_state(SchedulingState::of(&snapshot));
+    index.set_state(snapshot.scheduling_state());
     for pod in &pods {
         index.set_pod(&pod.key.clone(), Some(pod.clone()));
     }
@@ -49,7 +51,7 @@ fn main() {
 
     known_issues(&snapshot, &index);
 
-    let changed: Vec<Arc<workload::Pod>> =
+    let changed: Vec<Arc<winpool_workload::Pod>> =
         (0..EVENTS).map(|event| Arc::new(read(event * 7 % PODS, event % 2 == 0, &mut shared))).collect();
     let begin = Instant::now();
     for pod in changed {
@@ -58,8 +60,8 @@ fn main() {
     let each = begin.elapsed() / u32::try_from(EVENTS).unwrap();
     println!("{:<58} {:>9.1} us   (goal: 50 us)", "the check of one changed pod", each.as_secs_f64() * 1e6);
     let begin = Instant::now();
-    index.set_state(SchedulingState::of(&Snapshot::default()));
-    index.set_state(SchedulingState::of(&snapshot));
+    index.set_state(Snapshot::default().scheduling_state());
+    index.set_state(snapshot.scheduling_state());
     print_result("checking all workloads again, twice", "none", begin.elapsed());
 }
 
@@ -146,7 +148,7 @@ fn node(number: usize) -> WindowsNode {
 }
 
 /// A pod as returned by an API server. Every third workload runs on Windows nodes.
-fn read(number: usize, runs: bool, shared: &mut Shared) -> workload::Pod {
+fn read(number: usize, runs: bool, shared: &mut Shared) -> winpool_workload::Pod {
     let workload = number / REPLICAS;
     let windows = workload.is_multiple_of(3);
     let app = format!("app-{workload}");
@@ -174,7 +176,7 @@ fn read(number: usize, runs: bool, shared: &mut Shared) -> workload::Pod {
             "name": "main", "image": "x", "imageID": "x@sha256:1", "ready": runs, "restartCount": 0, "state": state,
         }]},
     });
-    workload::Pod::read(parse(pod), shared)
+    winpool_workload::Pod::read(parse(pod), shared)
 }
 
 fn parse<T: serde::de::DeserializeOwned>(value: Value) -> T {

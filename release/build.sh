@@ -41,7 +41,7 @@ bill_of_materials() {
   rm -f sbom.cdx.json ./*/sbom.cdx.json ./*/*/sbom.cdx.json
 }
 bill_of_materials x86_64-unknown-linux-musl . "$target/operator-sbom.cdx.json"
-bill_of_materials x86_64-pc-windows-gnu crates/winpool-agent "$target/agent-sbom.cdx.json"
+bill_of_materials x86_64-pc-windows-gnu crates/agent "$target/agent-sbom.cdx.json"
 
 rm -rf dist
 "$cargo" run --quiet -p release -- all \

@@ -1,55 +1,213 @@
-//! winpool, a Kubernetes operator for Windows node pools: layout of the code.
+//! The command line.
 //!
-//! The rules are pure functions that compute a plan from a snapshot of the cluster. All I/O is in a thin layer around
-//! them. The operator, the command line and the tests call the same functions.
-//!
-//! # Layers
-//! A crate uses only the crates below it, which Cargo checks, and a module only modules of lower layers, which
-//! `tests/all/layers.rs` checks.
-//!
-//! | module or crate | contents |
-//! |---|---|
-//! | [`commands`] | the command line: `run`, `status`, `plan`, `render`, `lint`, `migrate`, `adopt`, `cleanup`, `crds`, `policies` |
-//! | [`controllers`] | one controller per concern: snapshot, plan, write, status; work queue, event mapping, supervision |
-//! | [`cluster`] | Kubernetes I/O: client, one watch per kind, stores, snapshot, writer, events |
-//! | [`registry`] | the platforms of images, from container registries |
-//! | [`admin`], [`telemetry`] | health and metrics; logs and traces |
-//! | [`policies`] | the optional admission policies of `config/policies` |
-//! | `winpool-agent` | the program on Windows nodes: layout, merge, preflight, and the cycle of a change, over the trait `Host` |
-//! | [`winpool_log`] | the format and the filter of the logs of both programs |
-//! | [`winpool_core`] | the rules: what to write, what to report; objects from YAML files, with file, line and path of each problem |
-//! | [`winpool_api`] | the custom resources: types, schemas, names of labels, annotations, conditions and reasons |
-//! | [`winpool_api::facts`] | versions, builds, limits and defaults of Windows, Kubernetes and containerd, with source and date |
-//!
-//! # Data flow
-//! ```text
-//! API server --watch--> cluster::Store          one per kind, with only the fields that the rules read
-//!                          `-- controllers: EventMapper --> work queue, one entry per object
-//! reconcile:  cluster::Caches -> winpool_core::pool::Snapshot -> plan (pure) -> cluster::Writer -> status and events
-//! workloads:  pods and their controllers -> winpool_core::workload::WorkloadIndex -> summary per pool -> its next reconcile
-//! ```
-//!
-//! # Where code belongs
-//! - Rules, messages, and the text of conditions: [`winpool_core`]. It does not await, log, or read a clock or a file.
-//! - Requests to the API server: [`cluster`]. Only its writer writes objects, except events and the key of the
-//!   ownership records, which have their own files.
-//! - When to reconcile, and how often: [`controllers`]. They build no requests and have no rules about nodes.
-//! - Versions, builds, limits and defaults of other projects: [`winpool_api::facts`], with source and date.
-//! - A field of a custom resource, a label, an annotation, a reason: [`winpool_api`].
-//! - Output of a command: [`commands`].
-//!
-//! # Rules for all modules
-//! 1. Planning does not fail: an operation that is not allowed is a value that status reports. The plan for an
-//!    unchanged cluster is empty.
-//! 2. Parse, don't validate: an error lists every problem, with path and remedy.
-//! 3. Messages are for users: no code parses, compares or uses them as keys. Each type has one `Display`.
-//! 4. Every queue is bounded or has one entry per key. Every request has a time limit. Every shared task is supervised.
-//! 5. The cost of a change depends on the affected nodes and pools, not on the size of the cluster.
+//! Each command has `Args`, the options as typed, and validates them first: into `Settings` if it has many.
 
-pub mod admin;
-pub mod cluster;
-pub mod commands;
-pub mod controllers;
-pub mod policies;
-pub mod registry;
-pub mod telemetry;
+#![allow(clippy::disallowed_methods)] // I/O, and time
+
+pub mod admission_policies;
+pub mod adopt;
+mod cleanup;
+mod completions;
+mod configz;
+mod connect;
+mod crds;
+mod doctor;
+mod evidence;
+mod explain;
+mod input;
+pub mod lint;
+mod migrate;
+mod node_logs;
+pub mod output;
+mod plan;
+mod policies;
+mod pools;
+mod program;
+mod progress;
+mod registry;
+pub mod render;
+mod run;
+mod signals;
+mod status;
+mod workloads;
+
+use std::process::ExitCode;
+
+use clap::{FromArgMatches as _, Parser, Subcommand};
+use jiff::{Zoned, civil::Date, tz::TimeZone};
+use winpool_core::{foreign_text::escaped_lines, tables};
+use winpool_facts::feature_gates;
+use winpool_operator::cluster::ListError;
+
+/// Manages the Windows nodes of a Kubernetes cluster as specified by WindowsNodePools
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 110, after_help = EXIT_STATUS)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS: &str = "Exit status: 0 success, 1 problems found, 2 usage error, \
+    3 the cluster could not be reached or refused the request.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the operator
+    Run(run::Args),
+    /// Print the CustomResourceDefinitions
+    Crds(crds::Args),
+    /// Print the optional admission policies
+    Policies(policies::Args),
+    /// Print what the operator would apply for the resources in files (works offline)
+    Render(render::Args),
+    /// Print what is wrong with the pools of a cluster, the worst first, and how far rollouts are (read-only)
+    Status(status::Args),
+    /// Find the cause of a problem of a pool, a Windows node or a pod, with evidence and remedy (read-only)
+    Doctor(doctor::Args),
+    /// Print what would change in the cluster, or what an upgrade would break (read-only)
+    Plan(plan::Args),
+    /// Check manifests of workloads, Services and winpool resources for Windows nodes (works offline)
+    Lint(lint::Args),
+    /// Check whether a pool's workloads would run on another Windows version or in another pool (read-only)
+    Migrate(migrate::Args),
+    /// Write pools and profiles for the existing Windows nodes of a cluster, for review (read-only)
+    Adopt(adopt::Args),
+    /// Remove the labels, taints and objects that winpool added, after it was uninstalled
+    Cleanup(cleanup::Args),
+    /// Explain a code of winpool lint, a condition, a reason, a symptom or a known issue
+    Explain(explain::Args),
+    /// Print the completion script of a shell, or of kubectl
+    Completions(completions::Args),
+    /// Print the words that complete a command line, for completion scripts
+    #[command(name = "__complete", hide = true)]
+    Complete(completions::CompleteArgs),
+    /// Write the manual pages
+    Man(completions::ManArgs),
+    /// Print the version, and the newest minor of Kubernetes whose sources were read
+    Version,
+}
+
+impl Cli {
+    /// The arguments of this process. Invalid ones end it, with the reason on stderr and exit status 2.
+    pub fn of_process() -> Self {
+        let matches = program::command().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Runs the command, prints its failure to stderr and returns the exit status.
+    pub fn run(self) -> ExitCode {
+        // The operator logs the warning.
+        let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_) | Command::Complete(_)));
+        warning.iter().for_each(|text| input::note(text));
+        let result = match self.command {
+            Command::Run(args) => run::run(args),
+            Command::Crds(args) => crds::run(args),
+            Command::Policies(args) => policies::run(args),
+            Command::Render(args) => render::run(args),
+            Command::Status(args) => status::run(args),
+            Command::Doctor(args) => doctor::run(args),
+            Command::Plan(args) => plan::run(args),
+            Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
+            Command::Migrate(args) => migrate::run(args),
+            Command::Adopt(args) => adopt::run(args),
+            Command::Cleanup(args) => cleanup::run(args),
+            Command::Explain(args) => explain::run(args),
+            Command::Completions(args) => completions::run(&args),
+            Command::Complete(args) => completions::complete(&args),
+            Command::Man(args) => completions::write_manual(&args),
+            Command::Version => output::print(&version()),
+        };
+        match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                eprintln!("winpool: {}", escaped_lines(&failure.to_string()));
+                failure.status()
+            }
+        }
+    }
+}
+
+/// What `winpool version` prints.
+fn version() -> String {
+    format!("winpool {}\nKubernetes up to {} was read\n", env!("CARGO_PKG_VERSION"), feature_gates::NEWEST_READ)
+}
+
+/// The present day in UTC, or the value of `WINPOOL_TODAY` for reproducible output.
+fn today() -> Date {
+    let fixed = std::env::var("WINPOOL_TODAY").ok().and_then(|text| text.parse().ok());
+    fixed.unwrap_or_else(|| Zoned::now().with_time_zone(TimeZone::UTC).date())
+}
+
+/// Why a command failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// Problems were found: exit status 1.
+    #[error("{0}")]
+    Problems(String),
+    /// The options are invalid, or a file cannot be read or written: exit status 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The cluster could not be reached or refused a request: exit status 3.
+    #[error("{0}")]
+    Cluster(String),
+    /// Another replica of the operator may write now: exit status 4.
+    #[error("{0}")]
+    NotLeader(String),
+    /// The API server is older than winpool supports: exit status 5.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A bug in winpool: exit status 101, as after a panic.
+    #[error("{0}")]
+    Internal(String),
+    /// A second signal of this name interrupted the shutdown: exit status 130, as in shells.
+    #[error("received {0} twice, stopped immediately")]
+    Interrupted(&'static str),
+}
+
+impl From<ListError> for CommandError {
+    fn from(error: ListError) -> Self {
+        Self::Cluster(error.to_string())
+    }
+}
+
+impl CommandError {
+    pub fn status(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Problems(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Cluster(_) => 3,
+            Self::NotLeader(_) => 4,
+            Self::Unsupported(_) => 5,
+            Self::Internal(_) => 101,
+            Self::Interrupted(_) => 130,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_command_and_option_has_help() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        for command in cli.get_subcommands().filter(|command| command.get_name() != "help") {
+            assert!(command.get_about().is_some(), "{} has no help", command.get_name());
+            for option in command.get_arguments() {
+                assert!(option.get_help().is_some(), "{} {} has no help", command.get_name(), option.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_command_is_a_usage_error() {
+        let usage = ExitCode::from(2);
+        let error = Cli::try_parse_from(["winpool", "fly"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert_eq!(format!("{:?}", CommandError::Usage("no".into()).status()), format!("{usage:?}"));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use winpool::commands::Cli;
+use winpool::Cli;
 
 fn main() -> ExitCode {
     Cli::of_process().run()

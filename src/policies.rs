@@ -1,56 +1,66 @@
-//! Admission policies: optional guard rails, which the API server enforces without a webhook. They are the files of
-//! `config/policies`, which are for [`DEFAULT_NAMESPACE`] and for an API server that serves their kinds in version v1.
-//!
-//! Expressions test for a field with `has` before they read it, because an absent field is an error. Each names the API version
-//! of its resources: API servers check the types in its expressions only then (status.typeChecking).
-//!
-//! Sources: kubernetes/website, "Mutating Admission Policy"; KEP-3962 (v1beta1 in 1.34, off by default; v1 in 1.36).
+//! `winpool policies`: the optional admission policies.
 
-use winpool_api::{
-    facts::Minor,
-    names::{DEFAULT_NAMESPACE, SERVICE_ACCOUNT},
+use std::path::PathBuf;
+
+use serde_json::Value;
+use winpool_api::names::DEFAULT_NAMESPACE;
+use winpool_facts::{Minor, support::OLDEST};
+
+use super::{
+    CommandError, input,
+    output::{self, OutputFormat},
 };
+use crate::admission_policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, MUTATING, VALIDATING};
 
-/// The first minor with MutatingAdmissionPolicies in version v1.
-pub const FIRST_WITH_MUTATING: Minor = Minor(36);
-/// The first minor with MutatingAdmissionPolicies in version v1beta1, which has to be enabled.
-pub const FIRST_WITH_MUTATING_BETA: Minor = Minor(34);
-
-/// An admission policy with its binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// The file in `config/policies`, or in `config/policies/mutating`.
-    pub file: &'static str,
-    text: &'static str,
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: OutputFormat,
+    /// Print the MutatingAdmissionPolicies instead of the ValidatingAdmissionPolicies
+    #[arg(long)]
+    mutating: bool,
+    /// Write one file for each policy into this directory instead of printing them
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The version of the API server, such as 1.34: before 1.36, MutatingAdmissionPolicies are in version v1beta1
+    #[arg(long, value_name = "VERSION", default_value_t = FIRST_WITH_MUTATING)]
+    kubernetes: Minor,
+    /// The namespace of the operator
+    #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
+    namespace: String,
 }
 
-/// The policies that reject requests.
-pub const VALIDATING: &[Policy] = &[
-    Policy { file: "nodes.yaml", text: include_str!("../config/policies/nodes.yaml") },
-    Policy { file: "operator.yaml", text: include_str!("../config/policies/operator.yaml") },
-    Policy { file: "runtime_classes.yaml", text: include_str!("../config/policies/runtime_classes.yaml") },
-    Policy { file: "pool_deletion.yaml", text: include_str!("../config/policies/pool_deletion.yaml") },
-    Policy { file: "pods.yaml", text: include_str!("../config/policies/pods.yaml") },
-];
-
-/// The policies that change objects at their creation.
-pub const MUTATING: &[Policy] = &[
-    Policy { file: "node_registration.yaml", text: include_str!("../config/policies/mutating/node_registration.yaml") },
-    Policy {
-        file: "default_runtime_class.yaml",
-        text: include_str!("../config/policies/mutating/default_runtime_class.yaml"),
-    },
-];
-
-impl Policy {
-    /// The policy and its binding as YAML, for an operator in a namespace and the version of an API server.
-    pub fn yaml(&self, namespace: &str, api_server: Minor) -> String {
-        let user = |namespace: &str| format!("system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}'");
-        let text = self.text.replace(&user(DEFAULT_NAMESPACE), &user(namespace));
-        if api_server >= FIRST_WITH_MUTATING {
-            return text;
-        }
-        let kind = |version: &str| format!("apiVersion: admissionregistration.k8s.io/{version}\nkind: Mutating");
-        text.replace(&kind("v1"), &kind("v1beta1"))
+/// Prints the policies or writes their files.
+pub(super) fn run(args: Args) -> Result<(), CommandError> {
+    let Args { output: format, mutating: is_mutating, out, kubernetes, namespace } = args;
+    let namespace = input::namespace(namespace)?;
+    let (policies, first) = match is_mutating {
+        true => (MUTATING, FIRST_WITH_MUTATING_BETA),
+        false => (VALIDATING, OLDEST),
+    };
+    if kubernetes < first {
+        return Err(CommandError::Usage(format!(
+            "--kubernetes {kubernetes}: these policies require Kubernetes {first} or later"
+        )));
     }
+    let files = policies.iter().map(|policy| (policy.file, policy.yaml(&namespace, kubernetes)));
+    match out {
+        None => {
+            let texts: Vec<_> = files.map(|(_, text)| text).collect();
+            output::print(&formatted(texts.join("---\n"), format)?)
+        }
+        Some(directory) => {
+            files.into_iter().try_for_each(|(file, text)| output::write(&directory, file, &formatted(text, format)?))
+        }
+    }
+}
+
+fn formatted(text: String, format: OutputFormat) -> Result<String, CommandError> {
+    if format == OutputFormat::Yaml {
+        return Ok(text);
+    }
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
+        .map_err(|error| CommandError::Usage(format!("cannot read the policies: {error}")))?;
+    Ok(output::text(&objects, format))
 }

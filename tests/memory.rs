@@ -1,5 +1,6 @@
 //! The memory of the caches, by the bytes that are allocated. It is a program of its own, because it counts those of all threads.
 
+#![allow(clippy::disallowed_methods)] // I/O, and time
 #![allow(clippy::unwrap_used)] // it panics if a check does not hold
 
 use std::{alloc::System, fmt::Write as _, sync::Mutex};
@@ -14,21 +15,19 @@ use k8s_openapi::api::{
 use kube_runtime::watcher::Event;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use winpool::{
+use winpool_core::node::WindowsNode;
+use winpool_operator::{
     admin::{Metrics, Readiness},
     cluster::{SandboxEvent, Store, View, run_watch},
 };
-use winpool_core::{
-    allowances::Allowances,
-    node::WindowsNode,
-    pool::{
-        ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
-        cluster_api::{
-            ClusterView, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
-        },
+use winpool_render::allowances::Allowances;
+use winpool_rules::pool::{
+    ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView,
+    cluster_api::{
+        ClusterView, KubeadmConfigView, MachineGroup, MachinePoolView, MachineSetView, MachineView, TemplateView,
     },
-    workload::{self, ControllerView, MemoryDefaults, Service},
 };
+use winpool_workload::{self, ControllerView, MemoryDefaults, Service};
 
 #[global_allocator]
 static ALLOCATED: Cap<System> = Cap::new(System, usize::MAX);
@@ -177,7 +176,7 @@ fn after_the_largest_objects_of_every_watched_kind_were_created_and_deleted_the_
         };
     }
     check! {
-        workload::Pod: pods, tenant;
+        winpool_workload::Pod: pods, tenant;
         ControllerView<Deployment>: controller, tenant;
         ControllerView<StatefulSet>: controller, tenant;
         ControllerView<DaemonSet>: controller, tenant;

@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use winpool_api::facts::Minor;
-use winpool_core::{
-    node::WindowsNode,
+use winpool_core::node::WindowsNode;
+use winpool_core::record::OwnershipKey;
+use winpool_facts::Minor;
+use winpool_rules::{
     operation::Action,
     ownership::Ownership,
     pool::{
         ConfigMapView, Pool, ProfileView, RuntimeClassView, Snapshot,
         plan::{Planner, plan},
     },
-    record::OwnershipKey,
 };
 
 /// The CPU time of this thread.

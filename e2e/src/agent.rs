@@ -30,7 +30,7 @@ use winpool_agent::{
     worker::CHECK_INTERVAL,
 };
 use winpool_api::ServiceStart;
-use winpool_core::allowances::Allowances;
+use winpool_render::allowances::Allowances;
 
 use crate::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE},

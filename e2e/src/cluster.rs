@@ -25,7 +25,8 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, facts::known_issues::KNOWN_ISSUES, names::annotation};
+use winpool_api::{WindowsNodePool, WindowsRuntimeProfile, names::annotation};
+use winpool_facts::known_issues::KNOWN_ISSUES;
 
 use crate::{
     control_plane::{ControlPlane, OPERATOR_NAMESPACE, Options, User},

@@ -10,7 +10,7 @@ use kube::{
     core::GroupVersion,
 };
 use serde_json::{Value, json};
-use winpool_api::facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP, VERSION};
+use winpool_facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP, VERSION};
 
 use crate::{
     control_plane::{ControlPlane, User},

@@ -11,9 +11,10 @@ use std::{
 
 use anyhow::Result;
 use tokio::sync::OnceCell;
-use winpool_api::facts::cluster_api::VERSION;
+use winpool_facts::cluster_api::VERSION;
 
 use self::{baseline::Baseline, servers::Servers};
+
 pub use crate::users::{AGENT, OPERATOR_NAMESPACE, OPERATOR_SERVICE_ACCOUNT, User};
 use crate::{
     cluster_api::{install_cluster_api, install_cluster_api_permissions},

@@ -22,7 +22,7 @@ pub fn has_taint(node: &Node, key: &str, value: &str) -> bool {
 /// The taints of a node as `key=value:Effect`, without those that other components manage.
 #[must_use]
 pub fn taints_of(node: &Node) -> Vec<String> {
-    let others = taints(node).iter().filter(|taint| winpool_api::facts::taints::manager(&taint.key).is_none());
+    let others = taints(node).iter().filter(|taint| winpool_facts::taints::manager(&taint.key).is_none());
     others.map(|taint| format!("{}={}:{}", taint.key, taint.value.clone().unwrap_or_default(), taint.effect)).collect()
 }
 

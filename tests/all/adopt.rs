@@ -7,7 +7,7 @@ use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 use winpool_api::Mode;
-use winpool_core::adopt::{AdoptOptions, Adoption, adopt};
+use winpool_check::adopt::{AdoptOptions, Adoption, adopt};
 
 use crate::model::{Model, POOL, pool};
 

@@ -1,10 +1,8 @@
 //! The adoption of nodes that others have tainted: held taints, replaced taints, and classes for compatible nodes.
 
 use serde_json::{Value, json};
-use winpool_core::{
-    pool::{Snapshot, plan::plan},
-    workload::Workloads,
-};
+use winpool_rules::pool::{Snapshot, plan::plan};
+use winpool_workload::Workloads;
 
 use crate::model::{
     CLASS, DAEMON_SET, DEPLOYMENT, Model, NODE, POD, POOL, condition, node, pool, reported, taints, web,

@@ -9,11 +9,10 @@ mod rejected;
 use std::{collections::BTreeSet, fs, path::Path};
 
 use kube::core::cel::Validator;
+use rejected::{LONG_NAME, UNKNOWN_VERSION, UNKNOWN_VERSIONS, pool};
 use serde_json::{Value, json};
 use winpool_api::custom_resource_definitions;
-use winpool_core::manifests::{Budget, ManifestSet, Manifests};
-
-use rejected::{LONG_NAME, UNKNOWN_VERSION, UNKNOWN_VERSIONS, pool};
+use winpool_check::manifests::{Budget, ManifestSet, Manifests};
 
 const POOL: &str = "WindowsNodePool";
 const PROFILE: &str = "WindowsRuntimeProfile";

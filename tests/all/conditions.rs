@@ -4,8 +4,8 @@ mod ready;
 mod refusals;
 
 use serde_json::{Value, json};
-use winpool_api::facts::Minor;
-use winpool_core::{
+use winpool_facts::Minor;
+use winpool_rules::{
     operation::Done,
     pool::{Snapshot, plan::plan},
     status::profile::report,
@@ -588,7 +588,7 @@ fn a_selector_that_matches_only_linux_nodes_is_a_problem() {
         let snapshot = Snapshot { linux_nodes, ..model.snapshot() };
         let plan = plan(&snapshot, "web").unwrap();
         assert_eq!(plan.selector_without_nodes().as_deref(), Some("agentpool=web"));
-        winpool_core::status::pool::report(&snapshot, &plan, &Done { complete: true, ..Done::default() }).status
+        winpool_rules::status::pool::report(&snapshot, &plan, &Done { complete: true, ..Done::default() }).status
     };
     let found = count(&model, 3);
     let assigned = found.conditions.iter().find(|found| found.type_ == "NodesAssigned").unwrap();

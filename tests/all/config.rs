@@ -8,7 +8,7 @@ use std::{
 
 use clap::CommandFactory;
 use serde_json::{Value, json};
-use winpool::commands::Cli;
+use winpool::Cli;
 use winpool_api::names::DEFAULT_NAMESPACE;
 
 fn folder(name: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use kube::core::cel::cel::Program;
 use serde_json::{Value, json};
-use winpool::commands::output;
+use winpool::output;
 use winpool_api::custom_resource_definitions;
 
 /// The generated CRDs, with their file names.

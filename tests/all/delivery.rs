@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use winpool_api::{Disruption, WindowsNodeConfigSpec, WindowsNodePoolStatus};
-use winpool_core::{
-    kind::Kind,
+use winpool_core::kind::Kind;
+use winpool_rules::{
     operation::{Action, Done, Unwritten, Write, WriteTarget},
     pool::{
         Snapshot,
@@ -497,7 +497,7 @@ fn a_cleanup_deletes_the_node_configs_and_removes_the_cordon() {
     for _ in 0..3 {
         for plan in clean_up(&cleaned.snapshot(), &["web".to_owned()].into()) {
             for operation in plan.steps.iter().flatten() {
-                cleaned.run_after(operation, &winpool_core::operation::Unwritten::default());
+                cleaned.run_after(operation, &winpool_rules::operation::Unwritten::default());
             }
         }
     }

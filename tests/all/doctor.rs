@@ -9,13 +9,13 @@ use std::{
     process::{Command, Output},
 };
 
+use fleet::{Fleet, merged, without};
 use proptest::{collection::vec, prelude::*};
+use recorded::recorded;
 use serde_json::{Value, json};
-use winpool_core::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, Symptom, reduced};
+use winpool_check::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, Symptom, reduced};
 
 use crate::status_page::assert_blocks;
-use fleet::{Fleet, merged, without};
-use recorded::recorded;
 
 fn diagnosis(evidence: &Value) -> Diagnosis {
     Diagnosis::of(&Evidence::from_parts(serde_json::from_value(evidence.clone()).unwrap()).unwrap())
@@ -333,7 +333,7 @@ fn an_acknowledged_issue_is_no_symptom() {
     let mut case = Fleet::default().evidence();
     case["nodes"]["read"]["items"][0]["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.28.0");
     assert_eq!(found(&diagnosis(&case)), ["known-issue"]);
-    let ids: Vec<_> = winpool_api::facts::known_issues::KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
+    let ids: Vec<_> = winpool_facts::known_issues::KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
     case["pools"]["read"]["items"][0]["metadata"]["annotations"] =
         json!({"winpool.dev/acknowledge-issues": ids.join(",")});
     assert!(diagnosis(&case).excluded.contains(&"known-issue"));
@@ -542,7 +542,7 @@ fn a_link_to_a_file_or_a_device_is_no_part_of_a_bundle() {
 #[test]
 fn the_page_has_every_symptom() {
     let cell = |text: &str| text.replace('|', "\\|");
-    let row = |symptom: &winpool_core::doctor::Symptom| {
+    let row = |symptom: &winpool_check::doctor::Symptom| {
         let source = match symptom.source.strip_prefix("docs/") {
             Some(page) => format!("[{page}]({page})"),
             None => format!("[source]({})", symptom.source),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use stateright::{Checker, Model, Property};
-use winpool_core::election::{Attempt, Election, LeaseView};
+use winpool_operator::election::{Attempt, Election, LeaseView};
 
 /// The duration of the Lease, in seconds. A second is the shortest time here.
 const DURATION: u64 = 2;

@@ -1,6 +1,6 @@
 //! The tables of facts and the page about them.
 
-use winpool_api::facts::{Compared, TABLES, Table};
+use winpool_facts::{Compared, TABLES, Table};
 
 use crate::status_page::assert_blocks;
 

@@ -4,12 +4,15 @@ use std::{collections::HashMap, sync::Arc};
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use winpool_api::facts::{Minor, version_compatibility::Isolation};
-use winpool_core::{
-    image::{
-        Compatibility, EvidenceSource, HostNode, ImageEvidence, ImagePlatform, ImagePlatforms, Lookup, RuntimeReport,
-    },
+use winpool_check::{
     migrate::{MigrationPlanner, MigrationTarget},
+    upgrade,
+};
+use winpool_core::image::{
+    Compatibility, EvidenceSource, HostNode, ImageEvidence, ImagePlatform, ImagePlatforms, Lookup, RuntimeReport,
+};
+use winpool_facts::{Minor, version_compatibility::Isolation};
+use winpool_rules::{
     operation::{Action, Done, Outcome, RejectedPart, Rejection, Write},
     pool::{
         Snapshot,
@@ -18,9 +21,8 @@ use winpool_core::{
     },
     revert::RevertDetector,
     status::{pool::report, rollout},
-    upgrade,
-    workload::Workloads,
 };
+use winpool_workload::Workloads;
 
 use crate::{
     model::{CLASS, Model, NODE, NODE_CONFIG, POOL, PROFILE, node, pool, profile},

@@ -15,7 +15,7 @@ use winpool_api::{
     },
     custom_resource_definitions,
 };
-use winpool_core::status::pool::Situation;
+use winpool_rules::status::pool::Situation;
 
 use self::{argocd::ArgoCd, kstatus::KStatus};
 use crate::status_page::assert_blocks;

@@ -9,13 +9,11 @@ use std::{
 };
 
 use serde_json::Value;
-use winpool::commands::render::{Documents, Input, machine_objects, snapshot};
-use winpool_api::facts::{ContainerdVersion, Minor};
-use winpool_core::{
-    Objects,
-    manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests},
-    pool::configs::ExpectedNode,
-};
+use winpool::render::{Documents, Input, machine_objects, snapshot};
+use winpool_check::manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests};
+use winpool_core::Objects;
+use winpool_facts::{ContainerdVersion, Minor};
+use winpool_rules::pool::configs::ExpectedNode;
 
 use crate::golden;
 

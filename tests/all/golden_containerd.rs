@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use winpool_api::{Cni, ContainerdSettings, RegistryMirror};
-use winpool_core::render::{
+use winpool_render::{
     Scope,
     containerd::{ContainerdInput, toml},
     hosts::hosts,

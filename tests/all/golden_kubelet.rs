@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use winpool_api::{
-    Taint, TaintEffect,
-    facts::{Build, ContainerRuntime, ContainerdLine, Minor},
-};
-use winpool_core::{
+use winpool_api::{Taint, TaintEffect};
+use winpool_facts::{Build, ContainerRuntime, ContainerdLine, Minor};
+use winpool_render::{
+    Bootstrap, Variant,
     profile::{self, Profile},
-    render::{Bootstrap, Variant, render, standalone},
+    render, standalone,
 };
 
 fn profile(spec: Value) -> Profile {

@@ -7,13 +7,11 @@ use std::{
     process::Command,
 };
 
-use winpool::commands::render::{Documents, platform_files, snapshot};
-use winpool_api::facts::{Minor, platforms::Platform};
-use winpool_core::{
-    Objects,
-    manifests::{Budget, ManifestSet, Manifests},
-    pool::configs::ExpectedNode,
-};
+use winpool::render::{Documents, platform_files, snapshot};
+use winpool_check::manifests::{Budget, ManifestSet, Manifests};
+use winpool_core::Objects;
+use winpool_facts::{Minor, platforms::Platform};
+use winpool_rules::pool::configs::ExpectedNode;
 
 use crate::golden;
 

@@ -10,17 +10,15 @@ use std::{
 };
 
 use serde_json::Value;
-use winpool::commands::{
+use winpool::{
     output,
     render::{Rendered, render, snapshot},
 };
-use winpool_api::facts::{ContainerdVersion, Minor, containerd, support};
-use winpool_core::{
-    Objects,
-    manifests::{Budget, ManifestSet, Manifests},
-    pool::configs::ExpectedNode,
-    render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML},
-};
+use winpool_check::manifests::{Budget, ManifestSet, Manifests};
+use winpool_core::Objects;
+use winpool_facts::{ContainerdVersion, Minor, containerd, support};
+use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML};
+use winpool_rules::pool::configs::ExpectedNode;
 
 use crate::golden::found;
 

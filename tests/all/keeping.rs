@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use winpool_api::{RuntimeClassState, WindowsNodePoolStatus};
-use winpool_core::{
+use winpool_rules::{
     operation::{Done, Outcome, Unwritten, Write},
     pool::{Snapshot, plan::plan},
     revert::RevertDetector,

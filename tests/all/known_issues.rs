@@ -1,8 +1,8 @@
 //! Known issues in the status of a pool, and the page about them.
 
 use serde_json::json;
-use winpool_api::facts::known_issues::{KNOWN_ISSUES, known_issue};
-use winpool_core::known_issues::affected_text;
+use winpool_facts::known_issues::{KNOWN_ISSUES, known_issue};
+use winpool_rules::known_issues::affected_text;
 
 use crate::{
     model::{self, Model, NODE, POOL, condition, node, web},
@@ -79,7 +79,7 @@ fn an_issue_is_found_in_any_case() {
 
 #[test]
 fn the_page_has_every_known_issue() {
-    let row = |issue: &winpool_api::facts::known_issues::KnownIssue| {
+    let row = |issue: &winpool_facts::known_issues::KnownIssue| {
         let affected = affected_text(issue);
         let link = |part: &str| match part.split_once('#') {
             Some((repository, number)) => format!("[{part}](https://github.com/{repository}/issues/{number})"),

@@ -9,12 +9,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use winpool::commands::lint;
-use winpool_api::facts::{ContainerRuntime, Minor, support::NEWEST};
-use winpool_core::{
+use winpool::lint;
+use winpool_check::{
     lint::{Code, Severity, TargetCluster},
     manifests::{Budget, Manifests},
 };
+use winpool_facts::{ContainerRuntime, Minor, support::NEWEST};
 
 mod corpus;
 mod fuzz;

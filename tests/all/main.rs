@@ -1,9 +1,9 @@
-//! Tests of the library and of the built binary that start no server: golden files, properties, rules in CEL, layers.
+//! Tests of the library and of the built binary that start no server: golden files, properties, rules in CEL.
 //!
 //! One program, so that everything is linked once; `cargo test --test all pools::` runs one module.
 
 // clippy.toml allows these in tests, but not in the helper functions of tests.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adopt;
 mod adoption;
@@ -32,7 +32,6 @@ mod hygiene;
 mod keeping;
 mod known_issues;
 mod kube_proxy;
-mod layers;
 mod lint;
 mod model;
 mod ownership;

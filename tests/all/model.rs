@@ -9,21 +9,21 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::{Map, Value, json};
-use winpool_api::{WindowsNodePoolStatus, facts::Minor};
-use winpool_core::{
-    allowances::Allowances,
-    kind::Kind,
-    node::WindowsNode,
+use winpool_api::WindowsNodePoolStatus;
+use winpool_core::record::OwnershipKey;
+use winpool_core::{kind::Kind, node::WindowsNode};
+use winpool_facts::Minor;
+use winpool_render::allowances::Allowances;
+use winpool_rules::{
     operation::{AfterFailure, Done, Outcome, Rejection, Unwritten, Verb, Write, WriteTarget},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
         plan::{Plan, give_back, plan},
     },
-    record::OwnershipKey,
     status::{Report, pool::report},
-    workload::{ControllerView, Controllers, Pod, PodController, Shared},
 };
+use winpool_workload::{ControllerView, Controllers, Pod, PodController, Shared};
 
 /// The stored objects, and the fields that the operator applied to them.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use winpool_core::{
-    kind::Kind,
+use winpool_core::kind::Kind;
+use winpool_rules::{
     pool::plan::{clean_up, plan},
     status::{event::Regarding, nodes::refused_claims},
 };
@@ -247,7 +247,7 @@ fn a_cleanup_that_trusts_all_records_removes_their_entries() {
     snapshot.ownership = std::sync::Arc::default();
     let names = ["web".to_owned()].into();
     for operation in clean_up(&snapshot, &names).iter().flat_map(|plan| plan.steps.iter().flatten()) {
-        model.run_after(operation, &winpool_core::operation::Unwritten::default());
+        model.run_after(operation, &winpool_rules::operation::Unwritten::default());
     }
     assert_eq!(taints(win(&model)), Vec::<String>::new());
     assert_eq!(win(&model)["metadata"]["annotations"], json!({"example.com/note": "keep"}));
@@ -578,7 +578,7 @@ fn every_new_no_execute_taint_is_held_if_pods_are_not_known() {
     let mut snapshot = model.snapshot();
     snapshot.pods = None;
     let plan = plan(&snapshot, "web").unwrap();
-    let summaries: Vec<_> = plan.steps.iter().flatten().filter_map(winpool_core::operation::Write::summary).collect();
+    let summaries: Vec<_> = plan.steps.iter().flatten().filter_map(winpool_rules::operation::Write::summary).collect();
     assert!(summaries.iter().all(|summary| !summary.contains("drain")), "{summaries:?}");
 }
 

@@ -9,8 +9,8 @@ use k8s_openapi::api::admissionregistration::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use winpool::{
-    commands::output::{self, OutputFormat},
-    policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, MUTATING, Policy, VALIDATING},
+    admission_policies::{FIRST_WITH_MUTATING, FIRST_WITH_MUTATING_BETA, MUTATING, Policy, VALIDATING},
+    output::{self, OutputFormat},
 };
 use winpool_api::names::{DEFAULT_NAMESPACE, annotation, label};
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use winpool_core::{
+use winpool_rules::{
     operation::{Done, Outcome, RejectedPart},
     pool::plan::{Plan, plan},
     status::metrics::{holds, ready_before_taint, ready_untainted},

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool_api::RuntimeClassState;
-use winpool_core::{
+use winpool_rules::{
     operation::Action,
     pool::{Snapshot, plan::plan},
 };

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tree_sitter::{Node, Parser, Tree};
-use winpool_core::render::scripts;
+use winpool_render::scripts;
 
 use crate::cases::cases;
 
@@ -156,7 +156,7 @@ fn the_grammar_finds_a_value_that_is_not_quoted() {
 
 #[test]
 fn the_scripts_of_machines_match_the_grammar() {
-    parse(include_str!("../../crates/winpool-agent/src/facts/machine.ps1"));
+    parse(include_str!("../../crates/agent/src/facts/machine.ps1"));
     for text in [scripts::kubelet(&[]), scripts::containerd(&[], &[])] {
         parse(&text);
         assert!(text.is_ascii() && text.lines().count() == text.matches("\r\n").count(), "{text}");

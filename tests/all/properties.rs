@@ -11,9 +11,8 @@ use std::collections::BTreeMap;
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
-use winpool_core::{
-    kind::Kind,
-    node::WindowsNode,
+use winpool_core::{kind::Kind, node::WindowsNode};
+use winpool_rules::{
     operation::{Done, Outcome, Steps, Unwritten, Verb, Write, WriteTarget},
     pool::{
         Snapshot,

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use winpool_core::pool::{ProfileView, digest};
+use winpool_render::settings::digest_of;
+use winpool_rules::pool::ProfileView;
 
 use crate::{
     golden, golden_cluster_api,
@@ -92,7 +93,11 @@ fn stored_renderings_keep_their_names_and_records() {
     let recorded: Recorded = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(recorded.config_maps.len(), 3, "a configuration for each node");
     for (name, map) in &recorded.config_maps {
-        assert_eq!(*name, format!("web-{}", &digest(&map.data)[..10]), "the digest of what is stored is another one");
+        assert_eq!(
+            *name,
+            format!("web-{}", &digest_of(&map.data)[..10]),
+            "the digest of what is stored is another one"
+        );
     }
     let names = |of: &Recorded| {
         let maps = of.config_maps.iter().map(|(name, map)| format!("{name} from {}", map.rendered_from));

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use serde_json::Value;
-use winpool::commands::render::{Input, autoscaler_hints, render, snapshot};
-use winpool_api::{Taint, TaintEffect, Toleration, facts::Minor};
-use winpool_core::{
-    Objects,
-    manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests},
-    pool::configs::ExpectedNode,
-};
+use winpool::render::{Input, autoscaler_hints, render, snapshot};
+use winpool_api::{Taint, TaintEffect, Toleration};
+use winpool_check::manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests};
+use winpool_core::Objects;
+use winpool_facts::Minor;
+use winpool_rules::pool::configs::ExpectedNode;
 
 const PROFILE: &str =
     "apiVersion: winpool.dev/v1alpha1\nkind: WindowsRuntimeProfile\nmetadata: {name: standard}\nspec: {}\n";

@@ -6,11 +6,11 @@ mod permissions;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use inputs::{INPUTS, Input};
 use walkdir::WalkDir;
 use winpool_core::kind::Kind;
 
 use crate::status_page::assert_blocks;
-use inputs::{INPUTS, Input};
 
 /// The kinds that only administrators and the operator write, besides their status.
 const OF_ADMINISTRATORS: [Kind; 4] = [Kind::POOL, Kind::PROFILE, Kind::RUNTIME_CLASS, Kind::CONFIG_MAP];
@@ -57,7 +57,7 @@ fn the_tests_in_the_rows_exist() {
 fn the_page_has_every_field_that_sends_traffic_of_nodes_to_other_hosts() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/security.md")).unwrap();
     let section = page.split("\n## Allowances\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    for row in winpool_core::profile::DIVERTING_FIELDS {
+    for row in winpool_render::profile::DIVERTING_FIELDS {
         assert!(section.contains(&format!("`{}`", row.field)), "{}", row.field);
     }
 }

@@ -11,16 +11,14 @@ use std::{
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::assets;
 use toml::{Table, Value};
-use winpool_api::{
-    Cni, ContainerdSettings, RegistryMirror,
-    facts::{
-        ContainerdVersion,
-        containerd::{
-            self as facts, CniBin, DIFFERS, DropIn, HYPERV_HANDLER, Keys, PROCESS_HANDLER, RELEASE_LINES, ReleaseLine,
-        },
+use winpool_api::{Cni, ContainerdSettings, RegistryMirror};
+use winpool_facts::{
+    ContainerdVersion,
+    containerd::{
+        self as facts, CniBin, DIFFERS, DropIn, HYPERV_HANDLER, Keys, PROCESS_HANDLER, RELEASE_LINES, ReleaseLine,
     },
 };
-use winpool_core::render::{
+use winpool_render::{
     Scope,
     containerd::{ContainerdInput, toml},
 };

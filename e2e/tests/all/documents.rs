@@ -9,7 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use ::winpool_api::facts::cluster_api::VERSION;
 use e2e::{
     assets,
     cluster::{Cluster, NODE_LABEL, pool_spec},
@@ -19,7 +18,8 @@ use e2e::{
     operator::{binary, winpool, workspace},
 };
 use serde_json::{Value, json};
-use winpool::policies::FIRST_WITH_MUTATING;
+use winpool::admission_policies::FIRST_WITH_MUTATING;
+use winpool_facts::cluster_api::VERSION;
 
 use self::pages::{Block, Page, pages};
 

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use e2e::modules::Module;
-use winpool_api::facts::{Compared, Minor, TABLES, support::NEWEST};
+use winpool_facts::{Compared, Minor, TABLES, support::NEWEST};
 
 /// The tables, and how each is compared.
 const COMPARISONS: &[(&str, fn() -> Result<Vec<String>>)] = &[

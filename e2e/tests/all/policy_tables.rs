@@ -32,7 +32,7 @@ use futures::{StreamExt, stream};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
-use winpool::policies::{FIRST_WITH_MUTATING, MUTATING, Policy, VALIDATING};
+use winpool::admission_policies::{FIRST_WITH_MUTATING, MUTATING, Policy, VALIDATING};
 use winpool_api::names::DEFAULT_NAMESPACE;
 
 const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";

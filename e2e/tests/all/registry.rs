@@ -15,8 +15,8 @@ use e2e::{
     certificates::Authority,
     registry::{Access, Registry},
 };
-use winpool::registry::{Credentials, Registry as Client, RegistrySettings};
 use winpool_core::image::{Lookup, Reference};
+use winpool_registry::{Credentials, Registry as Client, RegistrySettings};
 
 /// Settings that trust this authority too.
 fn trusting(authority: &Authority) -> RegistrySettings {

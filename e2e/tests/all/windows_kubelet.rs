@@ -21,19 +21,17 @@ use e2e::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use winpool_api::{
-    Taint, TaintEffect,
-    facts::{
-        Build, ContainerRuntime, ContainerdLine, Minor,
-        feature_gates::{GATES, GateState, gate_state},
-        support::builds_supported_by,
-    },
+use winpool_api::{Taint, TaintEffect};
+use winpool_facts::{
+    Build, ContainerRuntime, ContainerdLine, Minor,
+    feature_gates::{GATES, GateState, gate_state},
+    support::builds_supported_by,
 };
-use winpool_core::{
+use winpool_render::{
+    Bootstrap, Configuration, KUBELET_ARGS, KUBELET_YAML, Variant,
+    kubelet::kubeadm_patch,
     profile::{self, Profile},
-    render::{
-        Bootstrap, Configuration, KUBELET_ARGS, KUBELET_YAML, Variant, kubelet::kubeadm_patch, render, standalone,
-    },
+    render, standalone,
 };
 
 /// One run takes about a second, the first some more.

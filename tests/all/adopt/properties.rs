@@ -8,13 +8,15 @@ use proptest::{
     sample::{select, subsequence},
 };
 use serde_json::{Value, json};
-use winpool::commands;
+use winpool as commands;
 use winpool_api::Mode;
-use winpool_core::{
+use winpool_check::{
     adopt::{AdoptedPool, Adoption},
     manifests::{Budget, ManifestSet, Manifests},
+};
+use winpool_render::{
     profile,
-    render::reserve::{ConfigState, Reserves, config_state},
+    reserve::{ConfigState, Reserves, config_state},
 };
 
 use super::{adoption, apply};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use winpool_api::Mode;
-use winpool_core::adopt::{AdoptedPool, OmissionReason, TaintUse};
+use winpool_check::adopt::{AdoptedPool, OmissionReason, TaintUse};
 
 use super::{adoption, apply};
 use crate::model::{CLASS, Model, NODE, POOL, node, pool};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool_api::WindowsNodePoolStatus;
-use winpool_core::{
+use winpool_rules::{
     operation::{Done, Outcome, RejectedPart, Rejection, Unwritten},
     pool::plan::plan,
     status::pool::report,

@@ -3,9 +3,8 @@
 
 use serde_json::json;
 use winpool_api::WindowsNodePoolStatus;
-use winpool_core::{
-    Objects,
-    kind::Kind,
+use winpool_core::{Objects, kind::Kind};
+use winpool_rules::{
     operation::{Action, Done, ErrorCause, Outcome, WriteError},
     pool::{Snapshot, plan::plan},
     status::{Report, pool::report},

@@ -1,7 +1,7 @@
 //! A new version of winpool that renders other settings from the same profile: what existing nodes keep, and what lets them go on.
 
 use serde_json::{Value, json};
-use winpool_core::pool::digest;
+use winpool_render::settings::digest_of;
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn delivered_before(nodes: usize, delivery: &Value) -> (Cluster, [String; 2]) {
     let mut map = cluster.model.get(CONFIG, &new).unwrap().clone();
     let yaml = map["data"]["kubelet.yaml"].as_str().unwrap().replace("maxPods: 110", "maxPods: 100");
     map["data"]["kubelet.yaml"] = json!(yaml);
-    let digest = digest(&serde_json::from_value(map["data"].clone()).unwrap());
+    let digest = digest_of(&serde_json::from_value(map["data"].clone()).unwrap());
     let old = format!("web-{}", &digest[..10]);
     cluster.model.delete(CONFIG, &new);
     cluster.model.put(CONFIG, &old, map);

@@ -1,6 +1,6 @@
 //! What a plan and the events on nodes say of the delivery.
 
-use winpool_core::{
+use winpool_rules::{
     operation::Outcome,
     pool::delivery::{PlannedRestart, restarts, without_kube_proxy},
     status::{

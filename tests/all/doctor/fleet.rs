@@ -1,7 +1,8 @@
 //! A healthy fleet as evidence, and what can be wrong with it.
 
 use serde_json::{Value, json};
-use winpool_core::doctor::{EvidencePart, LOG_SOURCES};
+use winpool_check::doctor::EvidencePart;
+use winpool_core::logs::LOG_SOURCES;
 
 /// When the evidence was read.
 pub const NOW: &str = "2026-11-26T03:00:00Z";

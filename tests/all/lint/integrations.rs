@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
-use winpool::commands::lint::LintDocument;
+use winpool::lint::LintDocument;
 
 use super::{POD, run, winpool};
 

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use winpool_api::facts::pod_fields::{REJECTED, REJECTED_UNLISTED};
-use winpool_core::lint::Code;
+use winpool_check::lint::Code;
+use winpool_facts::pod_fields::{REJECTED, REJECTED_UNLISTED};
 
 use super::{corpus, winpool};
 

@@ -2,12 +2,12 @@
 //! allows it, set labels that Kubernetes reserves and send traffic of nodes to other hosts.
 
 use serde_json::{Value, json};
-use winpool_core::{
-    allowances::Allowances,
+use winpool_render::allowances::Allowances;
+use winpool_rules::{
     pool::{Snapshot, plan::plan},
     status::profile::report,
-    workload::Workloads,
 };
+use winpool_workload::Workloads;
 
 use super::{condition, converged, label, reason, tolerations, web, web_node, win};
 use crate::model::{CLASS, CONFIG, DEPLOYMENT, Model, NODE, POD, POOL, PROFILE, profile, taints};

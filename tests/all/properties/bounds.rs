@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
-use winpool_core::{
-    manifests::problems_of_status,
+use winpool_check::manifests::problems_of_status;
+use winpool_rules::{
     operation::{Action, Done, Outcome, RejectedPart, WriteError},
     pool::{Snapshot, plan::plan},
     status::{pool::report, profile},
-    workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, WorkloadName, Workloads},
 };
+use winpool_workload::{AffectedWorkloads, IssueKind, PoolWorkloads, WorkloadIssue, WorkloadName, Workloads};
 
 use crate::{
     cases::cases,

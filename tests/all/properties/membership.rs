@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use proptest::{prelude::*, sample::select};
-use winpool_core::{
+use winpool_core::record::OwnershipKey;
+use winpool_rules::{
     ownership::Ownership,
     pool::{Pool, Snapshot},
-    record::OwnershipKey,
 };
 
 use super::{any_model, any_spec};

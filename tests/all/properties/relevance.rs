@@ -1,9 +1,8 @@
 //! A change of a node that is not relevant does not change any plan or status.
 
 use proptest::{prelude::*, sample::select};
-use winpool_core::{
-    ForeignText,
-    node::WindowsNode,
+use winpool_core::{ForeignText, node::WindowsNode};
+use winpool_rules::{
     operation::Steps,
     pool::{
         RuntimeClassView, Snapshot,

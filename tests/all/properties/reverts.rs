@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use winpool_core::revert::{FieldWrite, ObjectId, RevertDetector, RevertPolicy};
+use winpool_rules::revert::{FieldWrite, ObjectId, RevertDetector, RevertPolicy};
 
 /// A write: the object, the value, and the seconds since the previous write.
 fn any_write() -> impl Strategy<Value = (u8, u8, i64)> {

@@ -8,11 +8,9 @@ use k8s_openapi::api::{
     core::v1 as core,
 };
 use serde_json::{Value, json};
-use winpool_core::{
-    image::{ImagePlatform, ImagePlatforms, Lookup, RuntimeReport},
-    workload::{
-        Controller, MemoryDefaults, Pod, PodController, PoolWorkloads, SchedulingState, Service, Shared, WorkloadIndex,
-    },
+use winpool_core::image::{ImagePlatform, ImagePlatforms, Lookup, RuntimeReport};
+use winpool_workload::{
+    Controller, MemoryDefaults, Pod, PodController, PoolWorkloads, SchedulingState, Service, Shared, WorkloadIndex,
 };
 
 use crate::model::{CLASS, Model, NODE, POOL, node, pool};
@@ -181,7 +179,7 @@ impl Cluster {
     }
 
     pub fn state(&self) -> SchedulingState {
-        SchedulingState::of(&self.model.snapshot())
+        self.model.snapshot().scheduling_state()
     }
 
     /// Sets the LimitRange in an index.

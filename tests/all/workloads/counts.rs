@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
-use winpool_core::{operation::Done, pool::plan::plan, status::pool::report, workload::Workloads};
+use winpool_rules::{operation::Done, pool::plan::plan, status::pool::report};
+use winpool_workload::Workloads;
 
 use crate::{
     model::POOL,
@@ -115,7 +116,7 @@ fn the_message_is_bounded_for_a_thousand_workloads() {
     let message = condition(&status_of(&with_old_images(1000), "web"), "OSMismatch").2;
     assert_eq!(message.matches("Deployment shop/").count(), 5, "{message}");
     assert!(message.ends_with(". 995 workloads more"), "{message}");
-    let affected = &with_old_images(1000).summary("web").issues[&winpool_core::workload::IssueKind::ImagesCannotRun];
+    let affected = &with_old_images(1000).summary("web").issues[&winpool_workload::IssueKind::ImagesCannotRun];
     assert_eq!((affected.count, affected.first.len()), (1000, 50));
 }
 

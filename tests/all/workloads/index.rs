@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
-use winpool_core::{
-    image::{Lookup, RuntimeReport},
-    workload::{IssueKind, PoolWorkloads, SchedulingState, WorkloadIndex},
-};
+use winpool_core::image::{Lookup, RuntimeReport};
+use winpool_workload::{IssueKind, PoolWorkloads, WorkloadIndex};
 
 use crate::{
     cases::cases,
@@ -234,7 +232,7 @@ fn apply(cluster: &mut Cluster, index: &mut WorkloadIndex, step: &Step) {
 
 /// Updates the state with the selected labels, as the operator does; a fresh index has all labels.
 fn update_state(cluster: &Cluster, index: &mut WorkloadIndex) {
-    index.set_state(SchedulingState::for_labels(&cluster.model.snapshot(), index.selected_labels()));
+    index.set_state(cluster.model.snapshot().scheduling_state_for(index.selected_labels()));
     assert!(!index.needs_more_labels());
 }
 

@@ -2,7 +2,7 @@
 
 use e2e::kubelet::SimulatedNode;
 use serde_json::{Value, json};
-use winpool_api::facts::support::OLDEST;
+use winpool_facts::support::OLDEST;
 
 const SERVER_2019: &str = "10.0.17763.7009";
 const SERVER_2022: &str = "10.0.20348.4529";

@@ -6,7 +6,7 @@ use e2e::{
     wait::until,
 };
 use serde_json::json;
-use winpool_api::facts::cluster_api::VERSION;
+use winpool_facts::cluster_api::VERSION;
 
 use super::{BASE, DEPLOYMENT, Fixture, POOL, base, pool};
 

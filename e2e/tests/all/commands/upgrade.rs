@@ -2,7 +2,7 @@
 
 use e2e::{audit::Request, cluster::Cluster, kubelet::SimulatedNode};
 use serde_json::{Value, json};
-use winpool_api::facts::{
+use winpool_facts::{
     Build, Minor,
     support::{NEWEST, builds_supported_by},
 };

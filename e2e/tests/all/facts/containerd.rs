@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use e2e::modules::Module;
 use jiff::{ToSpan, civil::Date};
-use winpool_api::facts::{
+use winpool_facts::{
     Build, ContainerdVersion, Minor, OsVersion,
     containerd::{OLDEST, RELEASE_LINES, minimum_for, release_line},
     known_issues::{ComponentVersion, hcsshim_of},
@@ -36,7 +36,7 @@ pub fn support() -> Result<Vec<String>> {
         let end = day(&captures[2]).map_or(captures[2].to_owned(), |day| day.to_string());
         (line >= OLDEST).then(|| (captures[1].to_owned(), end))
     })?;
-    let own = |line: &winpool_api::facts::containerd::ReleaseLine| (name(line.first), line.end_of_life.to_string());
+    let own = |line: &winpool_facts::containerd::ReleaseLine| (name(line.first), line.end_of_life.to_string());
     Ok(differences(&upstream, &RELEASE_LINES.iter().map(own).collect()))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use winpool_api::facts::{
+use winpool_facts::{
     Minor,
     feature_gates::{DEPENDENCIES, FeatureGate, GATES, GateStage, NEWEST_READ, feature_gate},
     support::OLDEST,

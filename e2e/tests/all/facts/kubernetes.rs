@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use e2e::modules::Module;
-use winpool_api::facts::{
+use winpool_facts::{
     Minor,
     api_versions::API_VERSIONS,
     eviction,

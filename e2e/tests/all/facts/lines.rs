@@ -1,29 +1,27 @@
 //! Values that a line of a file has, and functions whose rules tables follow.
 
-use super::{
-    containerd::{CONTAINERD, CONTAINERD_2_3, HCSSHIM, PLATFORMS},
-    kubernetes::KUBERNETES,
-    source::{Source, Upstream, differences},
-};
 use anyhow::{Context, Result};
 use e2e::{
     cluster_api::definitions,
     modules::{CLUSTER_API, Module},
 };
 use regex::Captures;
-use winpool_api::{
-    facts::{
-        ContainerRuntime, ContainerdVersion,
-        cluster_api::{
-            CLOUD_UNINITIALIZED, CLUSTER_NAME, DEPLOYMENT_NAME, MAX_ARGUMENT, MAX_CONTENT, MAX_FILES, PAUSED,
-            POOL_NAME, TOPOLOGY_OWNED, UNINITIALIZED, VERSION,
-        },
-        containerd::{
-            CIMFS, CONTAINER_ANNOTATIONS, HYPERV_HANDLER, PIPE, POD_ANNOTATIONS, PROCESS_HANDLER, RUNTIME_TYPE,
-            SNAPSHOTTER,
-        },
+use winpool_api::names::label;
+use winpool_facts::{
+    ContainerRuntime, ContainerdVersion,
+    cluster_api::{
+        CLOUD_UNINITIALIZED, CLUSTER_NAME, DEPLOYMENT_NAME, MAX_ARGUMENT, MAX_CONTENT, MAX_FILES, PAUSED, POOL_NAME,
+        TOPOLOGY_OWNED, UNINITIALIZED, VERSION,
     },
-    names::label,
+    containerd::{
+        CIMFS, CONTAINER_ANNOTATIONS, HYPERV_HANDLER, PIPE, POD_ANNOTATIONS, PROCESS_HANDLER, RUNTIME_TYPE, SNAPSHOTTER,
+    },
+};
+
+use super::{
+    containerd::{CONTAINERD, CONTAINERD_2_3, HCSSHIM, PLATFORMS},
+    kubernetes::KUBERNETES,
+    source::{Source, Upstream, differences},
 };
 
 const CAPI_TYPES: Module = Module::new("cluster-api", "sigs.k8s.io/cluster-api/api");

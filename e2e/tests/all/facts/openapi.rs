@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
 use serde_json::Value;
-use winpool_api::facts::{api_versions::NEWER_FIELDS, support::NEWEST};
+use winpool_facts::{api_versions::NEWER_FIELDS, support::NEWEST};
 
 use super::source::{Table, Upstream, differences};
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::modules::Module;
-use winpool_api::facts::containerd_settings::{
+use winpool_facts::containerd_settings::{
     ANY, ContainerdSetting, ENDPOINT, HOSTS_SETTINGS, SETTINGS,
     SettingType::{self, Bool, Endpoints, Integer, ListOf, Names, NodeDirectories, Number},
 };

@@ -8,7 +8,7 @@ use e2e::{
     operator::workspace,
 };
 use serde_json::{Value, json};
-use winpool::policies::FIRST_WITH_MUTATING;
+use winpool::admission_policies::FIRST_WITH_MUTATING;
 
 use super::{Objects, helm, kustomized, parsed, run_helm};
 

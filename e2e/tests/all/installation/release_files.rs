@@ -28,14 +28,14 @@ build)
     esac
     shift
   done ;;
-cyclonedx) for folder in . crates/winpool-agent; do echo "{\"bom-ref\": \"file://$PWD\"}" >"$folder/sbom.cdx.json"; done ;;
+cyclonedx) for folder in . crates/agent; do echo "{\"bom-ref\": \"file://$PWD\"}" >"$folder/sbom.cdx.json"; done ;;
 run) shift 5; printf '%s\n' "$@" >arguments ;;
 esac
 "#;
 
 /// Runs the script in this folder, and returns what it printed.
 fn build(folder: &Path) -> String {
-    for path in ["release", "crates/winpool-agent"] {
+    for path in ["release", "crates/agent"] {
         fs::create_dir_all(folder.join(path)).unwrap();
     }
     fs::copy(workspace().join("release/build.sh"), folder.join("release/build.sh")).unwrap();

@@ -8,7 +8,7 @@ use e2e::{
     wait::eventually,
 };
 use serde_json::Value;
-use winpool::policies::VALIDATING;
+use winpool::admission_policies::VALIDATING;
 
 use super::{agents, objects};
 

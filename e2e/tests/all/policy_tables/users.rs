@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use winpool::policies::{MUTATING, VALIDATING};
+use winpool::admission_policies::{MUTATING, VALIDATING};
 
 use super::{
     ADMIN, AGENT, ALLOWED, AUTOSCALER, Answer, CLASSES, CLOUD_CONTROLLER, CONFIGS, KUBELET, MAPS, NODE_CONTROLLER,

@@ -15,7 +15,7 @@ use e2e::{
 };
 use serde_json::json;
 use tracing_subscriber::{Layer, filter::dynamic_filter_fn, layer::SubscriberExt};
-use winpool::registry::{Registry as Client, RegistrySettings};
+use winpool_registry::{Registry as Client, RegistrySettings};
 
 use super::{
     client, credentials, described, error_of, image,

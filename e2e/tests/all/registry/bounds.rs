@@ -20,7 +20,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
 };
-use winpool::registry::{Registry as Client, RegistrySettings};
+use winpool_registry::{Registry as Client, RegistrySettings};
 
 use super::{
     client, client_with_short_limits, error_of, image,

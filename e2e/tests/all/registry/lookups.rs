@@ -18,8 +18,8 @@ use e2e::{
 };
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use winpool::registry::{LookupCache, LookupRequest, Registry as Client, RegistrySettings};
 use winpool_core::image::{Lookup, Reference};
+use winpool_registry::{LookupCache, LookupRequest, Registry as Client, RegistrySettings};
 
 use super::{
     anonymous, client, image,

@@ -15,7 +15,7 @@ use e2e_windows::{
 };
 use toml::Table;
 #[cfg(windows)]
-use {e2e_windows::container_runtime, winpool_api::facts::containerd::PIPE};
+use {e2e_windows::container_runtime, winpool_facts::containerd::PIPE};
 
 const SWITCHES: [&str; 4] = ["version", "v", "run-service", "register-service"];
 

@@ -1,0 +1,8 @@
+//! What is checked on request: manifests in files, and what was read of a cluster. Each module is what one command finds.
+
+pub mod adopt;
+pub mod doctor;
+pub mod lint;
+pub mod manifests;
+pub mod migrate;
+pub mod upgrade;

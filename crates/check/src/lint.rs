@@ -1,0 +1,257 @@
+//! Checks manifests of workloads and Services for Windows nodes. Each finding has a stable code, the field, the reason
+//! and the remedy.
+
+mod allowance;
+mod class;
+mod cluster_api;
+mod code;
+mod command;
+mod container;
+mod context;
+mod hints;
+mod host_process;
+mod image;
+mod image_name;
+mod known_issue;
+mod kubelet_configuration;
+mod lenient_spec;
+mod linted_nodes;
+mod node_labels;
+mod os_label;
+mod placement;
+pub mod pod;
+mod selected_os;
+mod service;
+mod storage;
+mod unknown_fields;
+mod volume;
+mod windows_options;
+mod workload;
+
+use std::fmt;
+
+use serde_json::Value;
+use winpool_api::names::label;
+use winpool_core::{is_within, json_path::fields};
+use winpool_facts::{ContainerRuntime, Minor, cluster_api::is_synced_to_nodes};
+use winpool_workload::{System, Template};
+
+pub use allowance::{pool, profile};
+pub use cluster_api::{LintedMachines, UnjudgedMachines};
+pub use code::{Code, Severity, UnknownCode};
+use context::PodPlacement;
+pub use context::{LintContext, LookupFn};
+pub use linted_nodes::LintedNodes;
+pub use volume::check as persistent_volume;
+pub use winpool_core::join;
+use workload::PodSpec;
+pub use workload::Workload;
+
+/// A problem of a field.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The field, such as `spec.template.spec.containers[0].image`.
+    pub path: String,
+    pub code: Code,
+    pub problem: String,
+    /// Why it matters here, in sentences; `None` if [`Code::why`] explains it.
+    pub reason: Option<String>,
+    pub remedy: String,
+}
+
+impl Finding {
+    /// A finding with the reason and the remedy of its code.
+    pub fn new(code: Code, path: impl Into<String>, problem: impl fmt::Display) -> Self {
+        Self { path: path.into(), code, problem: problem.to_string(), reason: None, remedy: code.remedy().to_owned() }
+    }
+
+    /// Replaces the reason.
+    #[must_use]
+    pub fn with_reason(self, reason: impl Into<String>) -> Self {
+        Self { reason: Some(reason.into()), ..self }
+    }
+
+    /// Replaces the remedy.
+    #[must_use]
+    pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: remedy.into(), ..self }
+    }
+
+    /// Prefixes the path.
+    #[must_use]
+    pub fn below(self, path: &str) -> Self {
+        Self { path: join(path, &self.path), ..self }
+    }
+
+    /// The problem and the reason, in sentences.
+    pub fn message(&self) -> String {
+        let period = if self.problem.ends_with('.') { "" } else { "." };
+        format!("{}{period} {}", self.problem, self.reason.as_deref().unwrap_or(self.code.why()))
+    }
+
+    /// The remedy, if it differs from that of its code.
+    pub fn own_remedy(&self) -> Option<&str> {
+        (self.remedy != self.code.remedy()).then_some(self.remedy.as_str())
+    }
+}
+
+/// The cluster that the manifests are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetCluster {
+    /// The minor of the API server, and of the nodes.
+    pub minor: Minor,
+    /// Whether no minor was given, so that it is the newest one.
+    pub is_default: bool,
+    /// The container runtime of the Windows nodes.
+    pub runtime: ContainerRuntime,
+}
+
+pub fn workload(workload: &Workload<'_>, context: &LintContext<'_>) -> Vec<Finding> {
+    let PodSpec { template, spec, mut findings, placeholders, suggests_windows } = workload.pod_spec();
+    if let Some(template) = &template {
+        let placement = context.placement(template, suggests_windows);
+        if placement.is_windows() {
+            findings.extend(workload::api_version(workload.object(), context.target.minor));
+            findings.extend(unknown_fields::check(workload.kind(), workload.object()));
+        }
+        let invalid: Vec<_> = findings.iter().map(|finding| finding.path.clone()).chain(placeholders).collect();
+        let prefix = workload.spec_path();
+        let mut of_rules = check(workload, template, &spec, &placement, context);
+        of_rules.retain(|finding| !is_consequence(finding, &invalid, &prefix));
+        of_rules.retain(|finding| !(workload.is_patch() && is_about_absence(finding)));
+        findings.extend(of_rules);
+    }
+    findings.sort();
+    findings
+}
+
+/// Applies all rules to a pod spec.
+fn check(
+    workload: &Workload<'_>,
+    template: &Template,
+    spec: &Value,
+    placement: &PodPlacement<'_>,
+    context: &LintContext<'_>,
+) -> Vec<Finding> {
+    let mut findings = placement::check(workload, template, placement, context);
+    findings.extend(image::check(template, spec, placement, context));
+    if placement.is_windows() {
+        findings.extend(class::check(template, placement, context));
+        findings.extend(command::check(spec));
+        findings.extend(storage::check(spec, context));
+        findings.extend(pod::check(spec, context.target));
+        findings.extend(container::check(template, spec, context.target));
+        findings.extend(known_issue::check(template, spec, placement, context));
+    } else if template.os == Some(System::Linux) {
+        findings.extend(pod::windows_options_on_linux(spec));
+    } else if placement.system == Some(System::Linux) {
+        findings.extend(pod::windows_options_beside_linux_selector(spec));
+    }
+    if !workload.spec()["os"].is_null() {
+        findings.retain(|finding| finding.code != Code::OsNameMissing);
+        findings.extend(pod::os_name(spec));
+    }
+    if workload.annotations(host_process::INHERIT_USER).next().is_some() {
+        findings.retain(|finding| finding.code != Code::HostProcessUser);
+    }
+    let prefix = workload.spec_path();
+    let mut findings: Vec<_> = findings.into_iter().map(|finding| finding.below(&prefix)).collect();
+    if placement.is_windows() {
+        findings.extend(workload.hyperv_annotation());
+    }
+    findings
+}
+
+/// Whether a finding is only a consequence of an invalid value, which counts as missing.
+fn is_consequence(finding: &Finding, invalid: &[String], spec: &str) -> bool {
+    let read = fields_read(finding.code).iter().map(|field| join(spec, field));
+    let read: Vec<_> = read.chain([join(&finding.path, "resources")]).collect();
+    invalid.iter().any(|path| is_within(&finding.path, path) || read.iter().any(|read| is_within(path, read)))
+}
+
+/// The fields of the pod spec whose absence is the reason for a finding.
+fn fields_read(code: Code) -> &'static [&'static str] {
+    match code {
+        Code::OsSelectorMissing
+        | Code::OsNameMissing
+        | Code::PlacementConflict
+        | Code::NoPool
+        | Code::UntoleratedTaint
+        | Code::DaemonsetRuntimeClass
+        | Code::LinuxTolerance => &["affinity", "nodeName", "nodeSelector", "os", "runtimeClassName", "tolerations"],
+        Code::HostProcess | Code::HostProcessUser | Code::HostNetwork => &["hostNetwork", "securityContext"],
+        _ => &[],
+    }
+}
+
+/// Whether a finding is about something that another part of the object may have.
+fn is_about_absence(finding: &Finding) -> bool {
+    matches!(
+        finding.code,
+        Code::DaemonsetRuntimeClass
+            | Code::HostNetwork
+            | Code::HostProcess
+            | Code::HostProcessUser
+            | Code::ImageInvalid
+            | Code::LinuxTolerance
+            | Code::MemoryLimitMissing
+            | Code::NoPool
+            | Code::OsNameMissing
+            | Code::OsSelectorMissing
+            | Code::StopSignal
+            | Code::UntoleratedTaint
+    )
+}
+
+/// The findings of a RuntimeClass.
+pub fn runtime_class(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    let selector = object["scheduling"]["nodeSelector"].as_object().into_iter().flatten();
+    let of_os = selector.filter(|(key, _)| key.as_str() == label::OS);
+    let values = of_os.filter_map(|(key, value)| Some((key, value.as_str()?)));
+    let finding = |(key, value): (&String, &str)| {
+        let system = os_label::meant(value)?;
+        Some(os_label::finding(&format!("scheduling.nodeSelector[{key}]"), key, value, system))
+    };
+    let values = values.filter_map(finding);
+    workload::api_version(object, context.target.minor).into_iter().chain(values).collect()
+}
+
+/// The findings of a KubeletConfiguration.
+pub fn kubelet_configuration(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    kubelet_configuration::check(object, context.target.minor)
+}
+
+/// The findings of an object of Cluster API.
+pub fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    let mut findings = kubelet_configuration::in_files(object, context.target.minor);
+    findings.extend(machine_labels(object, context));
+    findings.extend(context.machines.findings(object));
+    findings
+}
+
+/// Labels of machines by which a pool selects nodes, and that Cluster API does not copy to nodes.
+fn machine_labels(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    let groups = ["machineDeployments", "machinePools"];
+    let topology = groups.map(|group| format!("spec.topology.workers.{group}[].metadata.labels"));
+    let places = ["spec.template.metadata.labels".to_owned()].into_iter().chain(topology);
+    let labels = places.flat_map(|place| fields(object, &place)).flat_map(|(path, labels)| {
+        let keys = labels.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        keys.map(move |key| (format!("{path}[{key}]"), key))
+    });
+    let lost = labels.filter(|(_, key)| context.selected_keys.contains(*key) && !is_synced_to_nodes(key));
+    let problem = |key: &str| format!("nodes do not get the label {key} of their machines, and a pool selects by it");
+    lost.map(|(path, key)| Finding::new(Code::MachineLabel, path, problem(key))).collect()
+}
+
+/// The findings of a Node.
+pub fn node(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    context.nodes.findings(object["metadata"]["name"].as_str().unwrap_or_default())
+}
+
+/// The findings of a Service of core/v1.
+pub fn service(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    let mut findings = service::check(object, context);
+    findings.extend(workload::api_version(object, context.target.minor));
+    findings.sort();
+    findings
+}

@@ -1,0 +1,67 @@
+//! Services with pods on Windows nodes.
+
+use serde_json::Value;
+use winpool_core::image::HostNode;
+use winpool_facts::{
+    OsVersion,
+    service_limits::{DSR_GATE_ON_SINCE, MAX_ENDPOINTS, PRESERVE_DESTINATION, SESSION_AFFINITY_SINCE, max_endpoints},
+};
+
+use super::{Code, Finding, LintContext, known_issue};
+
+pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+    let mut findings = Vec::new();
+    if metadata["annotations"][PRESERVE_DESTINATION] == "true" {
+        let path = format!("metadata.annotations[{PRESERVE_DESTINATION}]");
+        findings.push(needs_dsr(Code::PreserveDestination, &path, context));
+    }
+    let namespace = metadata["namespace"].as_str().unwrap_or_default();
+    let selected = context.selected_workloads(namespace, &spec["selector"]);
+    if selected.is_empty() {
+        return findings;
+    }
+    if spec["externalTrafficPolicy"] == "Local" {
+        findings.push(needs_dsr(Code::LocalTrafficPolicy, "spec.externalTrafficPolicy", context));
+    }
+    if spec["ipFamilies"].as_array().is_some_and(|families| families.len() == 1 && families[0] == "IPv6") {
+        findings.push(Finding::new(Code::IpFamily, "spec.ipFamilies", "ipFamilies has only IPv6"));
+    }
+    findings.extend(known_issue::of_service(object, context));
+    let hosts: Vec<_> = selected.iter().filter_map(|workload| workload.host.as_ref()).collect();
+    findings.extend(session_affinity(spec, &hosts));
+    let replicas = selected.iter().map(|workload| workload.replicas).sum::<u64>();
+    let in_manifests = context.endpoints(namespace, metadata["name"].as_str().unwrap_or_default());
+    findings.extend(endpoints(replicas.max(in_manifests), &hosts));
+    findings
+}
+
+fn needs_dsr(code: Code, path: &str, context: &LintContext<'_>) -> Finding {
+    let minor = context.target.minor;
+    let gate = if minor < DSR_GATE_ON_SINCE { ", as is its feature gate WinDSR" } else { "" };
+    Finding::new(code, path, format!("Direct Server Return is off by default in Kubernetes {minor}{gate}"))
+}
+
+fn session_affinity(spec: &Value, hosts: &[&HostNode]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if spec["sessionAffinity"] != "ClientIP" {
+        return findings;
+    }
+    if !spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].is_null() {
+        let path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+        findings.push(Finding::new(Code::SessionAffinityTimeout, path, "timeoutSeconds is set"));
+    }
+    if let Some(host) = hosts.iter().find(|host| host.os.build < SESSION_AFFINITY_SINCE) {
+        let problem = format!("the Service selects pods on nodes with Windows {}", host.os);
+        findings.push(Finding::new(Code::SessionAffinityBuild, "spec.sessionAffinity", problem));
+    }
+    findings
+}
+
+fn endpoints(count: u64, hosts: &[&HostNode]) -> Option<Finding> {
+    let limit = |host: &&HostNode| (max_endpoints(host.os), Some(host.os));
+    let (limit, host): (u64, Option<OsVersion>) = hosts.iter().map(limit).min().unwrap_or((MAX_ENDPOINTS, None));
+    let version = host.map(|host| format!(" {host}")).unwrap_or_default();
+    let problem = format!("the Service has {count} endpoints, and Windows{version} supports at most {limit}");
+    (count > limit).then(|| Finding::new(Code::ServiceEndpoints, "spec.selector", problem))
+}

@@ -1,0 +1,418 @@
+//! Predicts which workloads of a pool run if its nodes get another Windows version, or its pods move to another pool.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use serde::Serialize;
+use winpool_api::names::label;
+use winpool_core::{
+    image::{Compatibility, ImageEvidence, Reference, tag},
+    node::WindowsNode,
+};
+use winpool_facts::{Build, OsVersion};
+use winpool_rules::{
+    operation::{Action, Body},
+    pool::{
+        Pool, RuntimeClassView, Snapshot, Spec,
+        plan::{Plan, Planner},
+    },
+};
+
+use winpool_core::{
+    kubernetes::quantity::Quantity,
+    release_labels,
+    text::{counted, some_of},
+};
+use winpool_workload::{
+    Container, Controller, Pod, SchedulingState, System, Template, WorkloadIndex, WorkloadName,
+    check::{Lookups, image_issue},
+    placement::EffectiveSpec,
+    scheduling_state::{NodeGroup, PoolState},
+};
+
+/// The taint of a cordoned node: kubernetes/website, "Taints and Tolerations".
+const CORDONED: &str = "node.kubernetes.io/unschedulable";
+
+/// The destination of a pool's workloads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MigrationTarget {
+    /// The pool's nodes get this Windows version.
+    Version {
+        /// As in `spec.windowsVersion`.
+        name: String,
+        build: Build,
+    },
+    /// The pods move to the nodes of this pool.
+    Pool(String),
+}
+
+/// The outcome of a migration for a workload, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum MigrationOutcome {
+    /// An image does not run on the new nodes.
+    NoImage,
+    /// It cannot be scheduled to the new nodes.
+    NotSchedulable,
+    /// The DaemonSet controller does not create pods for the new nodes.
+    NoPods,
+    /// There is no evidence about an image.
+    Unknown,
+    Runs,
+}
+
+/// A workload of the pool, and its outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkloadMigration {
+    pub workload: Arc<WorkloadName>,
+    /// The number of its pods in the pool.
+    pub pods: usize,
+    pub outcome: MigrationOutcome,
+    /// The reason and the remedy; empty if it runs.
+    pub message: String,
+}
+
+/// An amount of memory and a number of pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// Memory in bytes.
+    pub memory: i64,
+    pub pods: i64,
+}
+
+/// The capacity of the other pool, by sums over its nodes. Whether every pod fits a node depends on the scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolCapacity {
+    /// The allocatable amount that is not requested.
+    pub free: Amount,
+    /// The amount that the moved pods request.
+    pub required: Amount,
+}
+
+/// The prediction for a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Migration {
+    /// The workloads, worst first.
+    pub workloads: Vec<WorkloadMigration>,
+    /// The capacity of the other pool; `None` if the pool's own nodes change.
+    pub capacity: Option<PoolCapacity>,
+}
+
+impl Amount {
+    /// The sum of two amounts; saturates at `i64::MAX`.
+    fn plus(self, other: Self) -> Self {
+        Self { memory: self.memory.saturating_add(other.memory), pods: self.pods.saturating_add(other.pods) }
+    }
+
+    fn requested_by<'p>(pods: impl Iterator<Item = &'p Arc<Pod>>) -> Self {
+        let amount = |pod: &Arc<Pod>| Self { memory: pod.template.memory_request(), pods: 1 };
+        pods.map(amount).fold(Self::default(), Self::plus)
+    }
+}
+
+impl PoolCapacity {
+    /// Whether it is sufficient.
+    pub fn is_enough(&self) -> bool {
+        self.required.memory <= self.free.memory && self.required.pods <= self.free.pods
+    }
+
+    /// A description in one line.
+    pub fn description(&self) -> String {
+        let pods = |amount: Amount| counted(usize::try_from(amount.pods).unwrap_or_default(), "pod");
+        let memory = |amount: Amount| Quantity::of_bytes(amount.memory.max(0));
+        format!(
+            "{} with memory requests of {} would move, and the pool has capacity for {} and {} of memory",
+            pods(self.required),
+            memory(self.required),
+            pods(self.free),
+            memory(self.free)
+        )
+    }
+}
+
+/// Predicts migrations from the objects of a cluster.
+pub struct MigrationPlanner<'a> {
+    /// Pools, nodes and RuntimeClasses.
+    pub snapshot: &'a Snapshot,
+    pub pods: Vec<Arc<Pod>>,
+    /// The objects that create pods.
+    pub controllers: Vec<Arc<Controller>>,
+}
+
+struct PoolWorkload<'w> {
+    name: Arc<WorkloadName>,
+    /// The template of its controller, if it has one.
+    template: Option<&'w Template>,
+    /// Its pods on the nodes of the pool, and those that can be scheduled to it.
+    pods: Vec<Arc<Pod>>,
+}
+
+impl PoolWorkload<'_> {
+    /// The template of its next pods: of the controller, or else of the existing pod.
+    fn next_template(&self) -> Option<&Template> {
+        self.template.or_else(|| Some(&self.pods.first()?.template))
+    }
+}
+
+impl MigrationPlanner<'_> {
+    /// The workloads with pods in a pool, and those without pods whose pods would be scheduled to it.
+    fn workloads(&self, pool: &str) -> Vec<PoolWorkload<'_>> {
+        let mut index = WorkloadIndex::default();
+        index.set_state(self.snapshot.scheduling_state());
+        let mut pods: BTreeMap<Arc<WorkloadName>, Vec<Arc<Pod>>> = BTreeMap::new();
+        let mut in_other_pools = HashSet::new();
+        for pod in &self.pods {
+            index.set_pod(&pod.key, Some(pod.clone()));
+            match index.pool_of(&pod.key) {
+                Some(own) if own == pool => pods.entry(pod.workload.clone()).or_default().push(pod.clone()),
+                Some(_) => drop(in_other_pools.insert(pod.workload.as_ref())),
+                None => {}
+            }
+        }
+        let finished = |controller: &Controller| controller.workload.kind == "Job" && !controller.active;
+        let without_pods = self.controllers.iter().filter(|controller| {
+            !finished(controller)
+                && !in_other_pools.contains(controller.workload.as_ref())
+                && is_first_pool(pool, &controller.template, index.state())
+        });
+        for controller in without_pods {
+            pods.entry(controller.workload.clone()).or_default();
+        }
+        let templates: HashMap<&WorkloadName, &Template> =
+            self.controllers.iter().map(|one| (one.workload.as_ref(), one.template.as_ref())).collect();
+        let workload = |(name, pods): (Arc<WorkloadName>, Vec<Arc<Pod>>)| PoolWorkload {
+            template: templates.get(name.as_ref()).copied(),
+            name,
+            pods,
+        };
+        pods.into_iter().map(workload).collect()
+    }
+
+    /// The images of the next pods of a pool.
+    pub fn images(&self, pool: &str) -> BTreeSet<String> {
+        let workloads = self.workloads(pool);
+        let templates = workloads.iter().filter_map(PoolWorkload::next_template);
+        templates.flat_map(|template| &template.containers).map(|container| container.image.raw().to_owned()).collect()
+    }
+
+    /// Predicts the migration of the workloads of a pool; `None` if the pool does not exist or its spec is invalid.
+    pub fn plan(&self, pool: &str, target: &MigrationTarget, lookups: &Lookups) -> Option<Migration> {
+        let after = snapshot_after(self.snapshot, pool, target)?;
+        let state = after.scheduling_state();
+        let destination = match target {
+            MigrationTarget::Version { .. } => pool,
+            MigrationTarget::Pool(other) => other,
+        };
+        let planner = Planner::new(&after);
+        let hosts = planner.members(destination).filter_map(|node| node.labels.get(label::HOSTNAME).cloned()).collect();
+        let destination = Destination { state: &state, pool: state.pool(destination)?, hosts, lookups };
+        let workloads = self.workloads(pool);
+        let migration = |workload: &PoolWorkload| {
+            let (outcome, message) = destination.outcome(workload);
+            WorkloadMigration { workload: workload.name.clone(), pods: workload.pods.len(), outcome, message }
+        };
+        let mut migrations: Vec<WorkloadMigration> = workloads.iter().map(migration).collect();
+        migrations.sort_by(|a, b| (a.outcome, &a.workload).cmp(&(b.outcome, &b.workload)));
+        let capacity = match target {
+            MigrationTarget::Version { .. } => None,
+            MigrationTarget::Pool(other) => {
+                // The number of DaemonSet pods depends on the nodes only.
+                let moved = workloads.iter().filter(|workload| workload.name.kind != "DaemonSet");
+                Some(self.capacity(other, moved.flat_map(|workload| &workload.pods)))
+            }
+        };
+        Some(Migration { workloads: migrations, capacity })
+    }
+
+    fn capacity<'p>(&self, pool: &str, moved: impl Iterator<Item = &'p Arc<Pod>>) -> PoolCapacity {
+        let planner = Planner::new(self.snapshot);
+        let schedulable = planner.members(pool).filter(|node| is_schedulable(node));
+        let nodes: HashMap<&str, &WindowsNode> = schedulable.map(|node| (node.name.as_str(), node)).collect();
+        let allocatable = |node: &&WindowsNode| Amount {
+            memory: node.allocatable.memory.unwrap_or_default(),
+            pods: node.allocatable.pods.unwrap_or_default(),
+        };
+        let allocatable = nodes.values().map(allocatable).fold(Amount::default(), Amount::plus);
+        let is_on_them =
+            |pod: &&Arc<Pod>| !pod.finished && pod.node.as_deref().is_some_and(|node| nodes.contains_key(node));
+        let requested = Amount::requested_by(self.pods.iter().filter(is_on_them));
+        let free = Amount {
+            memory: allocatable.memory.saturating_sub(requested.memory),
+            pods: allocatable.pods.saturating_sub(requested.pods),
+        };
+        PoolCapacity { free, required: Amount::requested_by(moved) }
+    }
+}
+
+/// Whether a pool is the first that pods of a template can be scheduled to.
+fn is_first_pool(pool: &str, template: &Template, state: &SchedulingState) -> bool {
+    let pools = EffectiveSpec::of(template, state).map(|effective| effective.windows_pools(state)).unwrap_or_default();
+    pools.first().is_some_and(|first| first.pool.name == pool)
+}
+
+/// Whether a node is ready and not cordoned.
+fn is_schedulable(node: &WindowsNode) -> bool {
+    node.ready && node.taints.iter().all(|taint| taint.key != CORDONED)
+}
+
+/// The snapshot after the migration and the next reconcile.
+fn snapshot_after(snapshot: &Snapshot, pool: &str, target: &MigrationTarget) -> Option<Snapshot> {
+    let migrated = snapshot.pools.get(pool)?;
+    let spec = migrated.spec.as_ref().ok()?;
+    let planner = Planner::new(snapshot);
+    let members: Vec<String> = planner.members(pool).map(|node| node.name.clone()).collect();
+    let mut after = snapshot.clone();
+    let MigrationTarget::Version { name, build } = target else {
+        members.iter().for_each(|node| drop(after.nodes.remove(node)));
+        return Some(after);
+    };
+    let runtime_classes = runtime_classes_after(spec, name);
+    let spec = Spec { windows_version: name.clone(), build: *build, runtime_classes, ..spec.clone() };
+    after.pools.insert(Pool { spec: Ok(spec), ..migrated.as_ref().clone() });
+    for node in members {
+        let Some(node) = after.nodes.get(&node) else { continue };
+        let mut upgraded = node.as_ref().clone();
+        upgraded.os = Ok(OsVersion { build: *build, revision: None });
+        upgraded.labels.insert(label::WINDOWS_BUILD.to_owned(), build.to_string());
+        let releases = upgraded.release_labels();
+        release_labels::replace(&mut upgraded.labels, releases);
+        after.nodes.insert(upgraded);
+    }
+    let plan = Planner::new(&after).plan(pool)?;
+    planned_classes(plan).for_each(|class| drop(after.runtime_classes.insert(class)));
+    Some(after)
+}
+
+/// The RuntimeClasses that a plan creates or changes.
+fn planned_classes(plan: Plan) -> impl Iterator<Item = RuntimeClassView> {
+    let writes = plan.steps.into_writes().chain(plan.withheld);
+    writes.filter(|write| write.action == Action::ApplyRuntimeClass).filter_map(|write| {
+        let Body::Value(body) = write.body else { return None };
+        let class = serde_json::from_value::<k8s_openapi::api::node::v1::RuntimeClass>(body).ok()?;
+        Some(RuntimeClassView::from(class))
+    })
+}
+
+/// The RuntimeClasses of a pool after a change of its version: the name of the default one has the version.
+fn runtime_classes_after(spec: &Spec, version: &str) -> Vec<winpool_rules::pool::RuntimeClass> {
+    let default = format!("windows-{}", spec.windows_version.to_lowercase());
+    let mut classes = spec.runtime_classes.clone();
+    if let [only] = classes.as_mut_slice()
+        && only.name == default
+    {
+        only.name = format!("windows-{}", version.to_lowercase());
+    }
+    classes
+}
+
+/// The pool that workloads move to, after the migration.
+struct Destination<'d> {
+    state: &'d SchedulingState,
+    pool: &'d PoolState,
+    /// The host names of its nodes.
+    hosts: HashSet<String>,
+    lookups: &'d Lookups,
+}
+
+impl Destination<'_> {
+    fn outcome(&self, workload: &PoolWorkload) -> (MigrationOutcome, String) {
+        let Some(template) = workload.next_template() else { return (MigrationOutcome::Runs, String::new()) };
+        let not_schedulable = |message: String| (MigrationOutcome::NotSchedulable, message);
+        let selector = &template.scheduling.node_selector;
+        if let Some(host) = selector.get(label::HOSTNAME).filter(|host| !self.hosts.contains(*host)) {
+            let pool = &self.pool.name;
+            return not_schedulable(format!(
+                "nodeSelector selects node {host}, which is not in pool {pool}. Remove the selector"
+            ));
+        }
+        let effective = match workload.template {
+            Some(template) => EffectiveSpec::of(template, self.state),
+            None => EffectiveSpec::of_pod(template, self.state),
+        };
+        let effective = match effective {
+            Ok(effective) => effective,
+            Err(reason) => return not_schedulable(reason.to_string()),
+        };
+        if effective.system() == Some(System::Linux) {
+            return not_schedulable("it is for Linux".to_owned());
+        }
+        if workload.name.kind == "DaemonSet" && !self.fits(&EffectiveSpec::without_class(template)) {
+            let message = format!(
+                "the DaemonSet controller would create no pods in pool {}, because the template selects other nodes or does \
+                 not tolerate their taints. Change the template",
+                self.pool.name
+            );
+            return (MigrationOutcome::NoPods, message);
+        }
+        if !self.fits(&effective) {
+            return not_schedulable(self.obstacle(&effective));
+        }
+        self.worst_image(template)
+    }
+
+    fn fits(&self, effective: &EffectiveSpec) -> bool {
+        let pools = effective.schedulable_pools(self.state);
+        pools.is_ok_and(|pools| pools.iter().any(|matching| matching.pool.name == self.pool.name))
+    }
+
+    /// Why pods cannot be scheduled to the pool.
+    fn obstacle(&self, effective: &EffectiveSpec) -> String {
+        let pool = &self.pool.name;
+        let selects_others =
+            effective.class.filter(|(_, class)| self.pool.groups.iter().all(|group| group.lacks(&class.scheduling)));
+        if let Some((class, _)) = selects_others {
+            let others = self.pool.classes.iter().map(|(name, _)| name.as_str()).filter(|name| *name != class);
+            let remedy = match some_of(others) {
+                others if others.is_empty() => "Remove runtimeClassName, and select the nodes".to_owned(),
+                others => format!("Use RuntimeClass {others}"),
+            };
+            return format!("RuntimeClass {class} does not select the nodes of pool {pool}. {remedy}");
+        }
+        let only = SchedulingState { pools: vec![self.pool.clone()], ..self.state.clone() };
+        match effective.schedulable_pools(&only) {
+            Err(reason) => reason.to_string(),
+            Ok(_) => format!("it is not scheduled to pool {pool} first"),
+        }
+    }
+
+    /// The worst outcome of the images of a template on the groups of nodes. Reports of container runtimes are ignored,
+    /// because they are about the current nodes.
+    fn worst_image(&self, template: &Template) -> (MigrationOutcome, String) {
+        let groups = &self.pool.groups;
+        let pairs = template.containers.iter().flat_map(|container| groups.iter().map(move |group| (container, group)));
+        let outcomes = pairs.map(|(container, group)| self.image_outcome(template, container, group));
+        outcomes.min_by_key(|(outcome, _)| *outcome).unwrap_or((MigrationOutcome::Runs, String::new()))
+    }
+
+    fn image_outcome(
+        &self,
+        template: &Template,
+        container: &Container,
+        group: &NodeGroup,
+    ) -> (MigrationOutcome, String) {
+        let image = &container.image;
+        let unknown = |message: String| (MigrationOutcome::Unknown, message);
+        let Ok(reference) = image.raw().parse::<Reference>() else {
+            return unknown(format!("\"{image}\" is not an image reference. Correct it"));
+        };
+        let lookup = self.lookups.get(image.raw()).map(Arc::as_ref);
+        let isolation = self.state.isolation(template.runtime_class.as_deref());
+        let evidence = ImageEvidence { report: None, lookup, reference: &reference };
+        match evidence.compatibility(&group.host, isolation, container.host_process) {
+            Compatibility::Compatible(_) => (MigrationOutcome::Runs, String::new()),
+            Compatibility::Incompatible(source, incompatibility) => {
+                let issue = image_issue(self.state, image, source, incompatibility, &group.host, true);
+                (MigrationOutcome::NoImage, issue.to_string())
+            }
+            Compatibility::Unknown(Some(error)) => unknown(format!("the registry lookup of {image} failed: {error}")),
+            Compatibility::Unknown(None) => unknown(match tag::suggested(&reference) {
+                Some(_) => format!("{image} fits by its name only. Use --registry to look it up"),
+                None => format!("there is no evidence about {image}. Use --registry to look it up"),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

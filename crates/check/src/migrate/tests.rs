@@ -1,0 +1,377 @@
+//! The causes of each outcome, in a cluster with two pools.
+
+use serde_json::{Value, json};
+use winpool_core::image::{ImagePlatform, ImagePlatforms, Lookup};
+use winpool_workload::Shared;
+
+use super::*;
+
+const APP: &str = "registry.example/app:1";
+const OLD: &str = "registry.example/old:1";
+const LINUX: &str = "registry.example/linux:1";
+const MISSING: &str = "registry.example/missing:1";
+
+/// The lookups in a registry where `app` has images for both versions and `old` one for Windows Server 2019.
+fn lookups() -> Lookups {
+    let platform = |os: &str, version: Option<&str>| ImagePlatform {
+        os: os.to_owned(),
+        architecture: "amd64".to_owned(),
+        os_version: version.map(|version| version.parse().unwrap()),
+    };
+    let app = vec![
+        platform("windows", Some("10.0.17763.6414")),
+        platform("windows", Some("10.0.20348.3207")),
+        platform("linux", None),
+    ];
+    let found = |platforms| Lookup::Found(ImagePlatforms { platforms });
+    let lookups = [
+        (APP, found(app)),
+        (OLD, found(vec![platform("windows", Some("10.0.17763.6414"))])),
+        (LINUX, found(vec![platform("linux", None)])),
+        (MISSING, Lookup::Failed("manifest unknown".into())),
+    ];
+    lookups.into_iter().map(|(image, lookup)| (image.to_owned(), Arc::new(lookup))).collect()
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}
+
+fn node(name: &str, pool: &str, kernel: &str, more: &Value) -> WindowsNode {
+    let build = kernel.rsplit_once('.').unwrap().0;
+    let mut node = json!({
+        "metadata": {"name": name, "labels": {
+            "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name,
+            "node.kubernetes.io/windows-build": build, "pool": pool,
+        }},
+        "spec": {"taints": []},
+        "status": {
+            "nodeInfo": {"kernelVersion": kernel, "kubeletVersion": "v1.34.0",
+                "containerRuntimeVersion": "containerd://2.1.4", "operatingSystem": "windows",
+                "architecture": "amd64", "osImage": "", "machineID": "", "systemUUID": "", "bootID": "",
+                "kubeProxyVersion": ""},
+            "allocatable": {"memory": "16Gi", "pods": "10"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    });
+    for (path, value) in more.as_object().into_iter().flatten() {
+        *node.pointer_mut(path).unwrap() = value.clone();
+    }
+    WindowsNode::from(read::<k8s_openapi::api::core::v1::Node>(node))
+}
+
+fn pool(name: &str, version: &str, classes: &Value) -> Pool {
+    let object = json!({
+        "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"windowsVersion": version, "nodeSelector": {"matchLabels": {"pool": name}}, "runtimeClasses": classes},
+    });
+    Pool::from_object(read(object))
+}
+
+/// Pool `here` with Windows Server 2019 and pool `there` with 2022, each with a node and its RuntimeClass. `there` has fields
+/// of the node in `there`, by JSON pointer.
+fn snapshot(there: &Value) -> Snapshot {
+    let mut snapshot = Snapshot {
+        namespace: "winpool-system".to_owned(),
+        pools: [
+            pool("here", "ltsc2019", &json!([{"name": "windows-ltsc2019"}])),
+            pool("there", "ltsc2022", &json!([{"name": "there"}])),
+        ]
+        .into_iter()
+        .collect(),
+        nodes: [
+            node("here-1", "here", "10.0.17763.6414", &json!({})),
+            node("there-1", "there", "10.0.20348.3207", there),
+        ]
+        .into_iter()
+        .collect(),
+        ..Snapshot::default()
+    };
+    for pool in ["here", "there"] {
+        let plan = Planner::new(&snapshot).plan(pool).unwrap();
+        planned_classes(plan).for_each(|class| drop(snapshot.runtime_classes.insert(class)));
+    }
+    snapshot
+}
+
+fn target(to: &str) -> MigrationTarget {
+    match to {
+        "there" => MigrationTarget::Pool(to.to_owned()),
+        _ => MigrationTarget::Version { name: to.to_owned(), build: winpool_facts::builds::named(to).unwrap() },
+    }
+}
+
+/// A workload with one pod on `here-1`.
+fn workload(kind: &str, spec: &Value) -> (Arc<Pod>, Option<Arc<Controller>>) {
+    let mut shared = Shared::default();
+    let mut scheduled = spec.clone();
+    scheduled["nodeName"] = json!("here-1");
+    if scheduled.get("runtimeClassName").is_some_and(|class| class == "windows-ltsc2019") {
+        scheduled["nodeSelector"]["node.kubernetes.io/windows-build"] = json!("10.0.17763");
+    }
+    let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": "w", "uid": "u", "controller": true}]);
+    let owner = if kind == "Pod" { Value::Null } else { owner };
+    let name = if kind == "Pod" { "w" } else { "w-0" };
+    let pod = json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": "p", "ownerReferences": owner},
+        "spec": scheduled, "status": {"phase": "Running"},
+    });
+    let pod = Arc::new(Pod::read(read(pod), &mut shared));
+    let object = json!({
+        "metadata": {"name": "w", "namespace": "shop", "uid": "u"},
+        "spec": {"selector": {}, "serviceName": "w", "template": {"spec": spec}},
+    });
+    let controller = match kind {
+        "DaemonSet" => Some(Controller::read(read::<k8s_openapi::api::apps::v1::DaemonSet>(object), &mut shared)),
+        "StatefulSet" => Some(Controller::read(read::<k8s_openapi::api::apps::v1::StatefulSet>(object), &mut shared)),
+        _ => None,
+    };
+    (pod, controller.map(Arc::new))
+}
+
+fn migrate(there: &Value, workloads: Vec<(Arc<Pod>, Option<Arc<Controller>>)>, to: &str) -> Migration {
+    let snapshot = snapshot(there);
+    let (pods, controllers): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
+    let planner =
+        MigrationPlanner { snapshot: &snapshot, pods, controllers: controllers.into_iter().flatten().collect() };
+    planner.plan("here", &target(to), &lookups()).unwrap()
+}
+
+/// The outcome of a migration for a workload, as `Outcome: message`.
+fn outcome_of(kind: &str, spec: &Value, to: &str) -> String {
+    let migration = migrate(&json!({}), vec![workload(kind, spec)], to);
+    let [WorkloadMigration { workload, pods: 1, outcome, message }] = migration.workloads.as_slice() else {
+        panic!("{migration:?}")
+    };
+    assert_eq!(workload.to_string(), format!("{kind} shop/w"));
+    format!("{outcome:?}: {message}")
+}
+
+/// A spec that selects Windows and tolerates the taint of pools, with further fields.
+fn spec(image: &str, more: &Value) -> Value {
+    let mut spec = json!({
+        "nodeSelector": {"kubernetes.io/os": "windows"},
+        "tolerations": [{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}],
+        "containers": [{"name": "app", "image": image}],
+    });
+    for (field, value) in more.as_object().into_iter().flatten() {
+        spec[field] = value.clone();
+    }
+    spec
+}
+
+#[test]
+fn the_outcome_depends_on_images_selector_class_and_kind() {
+    let selects = |key: &str, value: &str| json!({"nodeSelector": {"kubernetes.io/os": "windows", key: value}});
+    let build = selects("node.kubernetes.io/windows-build", "10.0.17763");
+    let host = selects("kubernetes.io/hostname", "here-1");
+    let class = json!({"runtimeClassName": "windows-ltsc2019"});
+    let untolerated = json!({"tolerations": []});
+    let host_process = json!({
+        "hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}},
+    });
+    let nothing = json!({});
+    let table = [
+        ("StatefulSet", APP, &nothing, "ltsc2022", "Runs: "),
+        ("StatefulSet", APP, &nothing, "there", "Runs: "),
+        ("Pod", APP, &nothing, "there", "Runs: "),
+        ("DaemonSet", APP, &nothing, "there", "Runs: "),
+        (
+            "StatefulSet",
+            OLD,
+            &nothing,
+            "ltsc2022",
+            "NoImage: registry.example/old:1 does not run on 10.0.20348: according to its registry it is for 10.0.17763.6414 (ltsc2019), \
+             and the node runs only images for 10.0.20348 (ltsc2022). Rebuild it on ltsc2022",
+        ),
+        ("StatefulSet", OLD, &nothing, "there", "NoImage: registry.example/old:1 does not run on 10.0.20348.3207"),
+        ("StatefulSet", OLD, &host_process, "there", "Runs: "),
+        (
+            "StatefulSet",
+            LINUX,
+            &nothing,
+            "there",
+            "NoImage: registry.example/linux:1 does not run on 10.0.20348.3207: according to its registry it is for linux/amd64 only",
+        ),
+        (
+            "StatefulSet",
+            "registry.example/app:ltsc2019",
+            &nothing,
+            "there",
+            "NoImage: registry.example/app:ltsc2019 probably does not run",
+        ),
+        (
+            "StatefulSet",
+            "registry.example/app:ltsc2022",
+            &nothing,
+            "there",
+            "Unknown: registry.example/app:ltsc2022 fits by its name only. Use --registry to look it up",
+        ),
+        (
+            "StatefulSet",
+            "registry.example/other:1",
+            &nothing,
+            "there",
+            "Unknown: there is no evidence about registry.example/other:1. Use --registry to look it up",
+        ),
+        (
+            "StatefulSet",
+            MISSING,
+            &nothing,
+            "there",
+            "Unknown: the registry lookup of registry.example/missing:1 failed: manifest unknown",
+        ),
+        (
+            "StatefulSet",
+            "Not An Image",
+            &nothing,
+            "there",
+            "Unknown: \"Not An Image\" is not an image reference. Correct it",
+        ),
+        (
+            "StatefulSet",
+            APP,
+            &build,
+            "ltsc2022",
+            "NotSchedulable: no node matches: the nodes of pool here do not have node.kubernetes.io/windows-build=10.0.17763. Correct \
+             nodeSelector or affinity",
+        ),
+        (
+            "StatefulSet",
+            APP,
+            &build,
+            "there",
+            "NotSchedulable: no node matches: the nodes of pool there do not have node.kubernetes.io/windows-build=10.0.17763. Correct \
+             nodeSelector or affinity",
+        ),
+        ("StatefulSet", APP, &host, "ltsc2022", "Runs: "),
+        (
+            "StatefulSet",
+            APP,
+            &host,
+            "there",
+            "NotSchedulable: nodeSelector selects node here-1, which is not in pool there. Remove the selector",
+        ),
+        (
+            "StatefulSet",
+            APP,
+            &class,
+            "ltsc2022",
+            "NotSchedulable: RuntimeClass windows-ltsc2019 does not select the nodes of pool here. Use RuntimeClass windows-ltsc2022",
+        ),
+        (
+            "Pod",
+            APP,
+            &class,
+            "there",
+            "NotSchedulable: RuntimeClass windows-ltsc2019 does not select the nodes of pool there. Use RuntimeClass there",
+        ),
+        (
+            "StatefulSet",
+            APP,
+            &untolerated,
+            "there",
+            "NotSchedulable: taint os=windows:NoSchedule of pool there is not tolerated. Add the toleration",
+        ),
+        (
+            "DaemonSet",
+            APP,
+            &untolerated,
+            "there",
+            "NoPods: the DaemonSet controller would create no pods in pool there",
+        ),
+        ("DaemonSet", APP, &build, "ltsc2022", "NoPods: the DaemonSet controller would create no pods in pool here"),
+        (
+            "StatefulSet",
+            APP,
+            &json!({"nodeSelector": {"kubernetes.io/os": "linux"}}),
+            "there",
+            "NotSchedulable: it is for Linux",
+        ),
+        (
+            "StatefulSet",
+            APP,
+            &json!({"runtimeClassName": "missing"}),
+            "there",
+            "NotSchedulable: RuntimeClass missing does not exist",
+        ),
+    ];
+    for (kind, image, more, to, expected) in table {
+        let outcome = outcome_of(kind, &spec(image, more), to);
+        assert!(outcome.starts_with(expected), "{kind} of {image} with {more} to {to}: {outcome}");
+    }
+}
+
+#[test]
+fn workloads_are_sorted_worst_first_and_checked_by_their_current_template() {
+    let (pod, _) = workload("StatefulSet", &spec(OLD, &json!({})));
+    let (_, controller) = workload("StatefulSet", &spec(APP, &json!({})));
+    let changed = (pod, controller);
+    let daemon = workload("DaemonSet", &spec(LINUX, &json!({})));
+    let snapshot = snapshot(&json!({}));
+    let planner = MigrationPlanner {
+        snapshot: &snapshot,
+        pods: vec![changed.0.clone(), daemon.0.clone()],
+        controllers: [changed.1.clone(), daemon.1.clone()].into_iter().flatten().collect(),
+    };
+    assert_eq!(planner.images("here").into_iter().collect::<Vec<_>>(), [APP, LINUX]);
+    assert!(planner.images("there").is_empty());
+    let workloads = planner.plan("here", &target("there"), &lookups()).unwrap().workloads;
+    let outcomes: Vec<_> = workloads.iter().map(|one| (one.workload.kind.as_str(), one.outcome)).collect();
+    assert_eq!(outcomes, [("DaemonSet", MigrationOutcome::NoImage), ("StatefulSet", MigrationOutcome::Runs)]);
+}
+
+#[test]
+fn capacity_counts_what_is_not_requested_on_schedulable_nodes() {
+    let memory = |amount: &str| json!({"resources": {"requests": {"memory": amount}}, "name": "app", "image": APP});
+    let needs = |amount: &str| spec(APP, &json!({"containers": [memory(amount)]}));
+    let table = [
+        ("StatefulSet", "16Gi", json!({}), true),
+        ("StatefulSet", "17Gi", json!({}), false),
+        ("StatefulSet", "1Gi", json!({"/status/allocatable/pods": "0"}), false),
+        ("StatefulSet", "1Gi", json!({"/status/conditions/0/status": "False"}), false),
+        (
+            "StatefulSet",
+            "1Gi",
+            json!({"/spec/taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}),
+            false,
+        ),
+        ("DaemonSet", "17Gi", json!({}), true),
+    ];
+    for (kind, amount, there, enough) in table {
+        let capacity = migrate(&there, vec![workload(kind, &needs(amount))], "there").capacity.unwrap();
+        assert_eq!(capacity.is_enough(), enough, "{kind} {amount} {there}: {}", capacity.description());
+    }
+    assert_eq!(migrate(&json!({}), Vec::new(), "ltsc2022").capacity, None, "the nodes stay the same");
+}
+
+#[test]
+fn workloads_without_pods_are_included() {
+    let snapshot = snapshot(&json!({}));
+    let idle = |name: &str, more: Value| {
+        let metadata = json!({"name": name, "namespace": "shop", "uid": name});
+        let template = json!({"spec": spec(OLD, &more)});
+        let object = json!({"metadata": metadata, "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": template}}}});
+        let nightly = read::<k8s_openapi::api::batch::v1::CronJob>(object);
+        Arc::new(Controller::read(nightly, &mut Shared::default()))
+    };
+    let here = json!({"runtimeClassName": "windows-ltsc2019"});
+    let there = json!({"runtimeClassName": "windows-ltsc2022"});
+    let controllers = vec![idle("nightly", here), idle("of-the-other-pool", there)];
+    let planner = MigrationPlanner { snapshot: &snapshot, pods: Vec::new(), controllers };
+    let workloads = planner.plan("here", &target("ltsc2022"), &lookups()).unwrap().workloads;
+    let pods: Vec<_> = workloads.iter().map(|one| (one.workload.to_string(), one.pods)).collect();
+    assert_eq!(pods, [("CronJob shop/nightly".to_owned(), 0)]);
+    assert_ne!(workloads[0].outcome, MigrationOutcome::Runs, "{workloads:?}");
+    assert_eq!(planner.images("here").into_iter().collect::<Vec<_>>(), [OLD]);
+}
+
+#[test]
+fn a_pool_with_an_invalid_spec_has_no_migration() {
+    let mut snapshot = snapshot(&json!({}));
+    snapshot.pools.insert(pool("here", "ltsc1999", &json!([])));
+    let planner = MigrationPlanner { snapshot: &snapshot, pods: Vec::new(), controllers: Vec::new() };
+    for to in ["ltsc2022", "there"] {
+        assert_eq!(planner.plan("here", &target(to), &lookups()), None);
+    }
+}

@@ -1,0 +1,448 @@
+//! What breaks and what changes when the control plane and the kubelets are upgraded to another minor.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use winpool_facts::{
+    Build, ContainerRuntime, ContainerdVersion, Minor, builds, containerd,
+    known_issues::{ComponentVersion, KNOWN_ISSUES, KnownIssue, NodeComponent, Precondition},
+    skew::{Skew, skew},
+    support,
+};
+
+use winpool_core::{Explanation, ForeignText, Problem, node::WindowsNode, tables};
+use winpool_render::{self, Variant, pause, profile::Profile};
+use winpool_rules::{
+    known_issues::{AfterUpgrade, Missing, after_upgrade, kube_proxy_missing, of_kube_proxy},
+    pool::{Pool, Snapshot, Spec, configs::variant},
+};
+use winpool_workload::PoolWorkloads;
+
+/// An issue of an upgrade, and the nodes that have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AffectedNodes {
+    /// The stable name of the subject of the issue.
+    pub concern: &'static str,
+    /// Whether something stops working. Otherwise the issue is information.
+    pub breaks: bool,
+    /// The issue and the remedy.
+    pub message: String,
+    /// The nodes, by name; empty for the issue of a pool without nodes.
+    pub nodes: Vec<String>,
+}
+
+/// Something that an upgrade breaks or changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum UpgradeIssue {
+    /// The kubelet is too old for the API server.
+    KubeletTooOld {
+        kubelet: Minor,
+        /// The oldest that the API server allows.
+        oldest: Minor,
+    },
+    /// The kubelet is newer than the API server.
+    KubeletTooNew(Minor),
+    /// containerd is too old for the kubelet.
+    ContainerdTooOld {
+        installed: ContainerdVersion,
+        /// The oldest that the kubelet needs.
+        minimum: ContainerdVersion,
+    },
+    /// A container runtime that winpool does not know.
+    UnknownRuntime(ForeignText),
+    /// The kubelet does not support the Windows build.
+    BuildNotSupported(Build),
+    /// The profile cannot be rendered for the kubelet.
+    NotRenderable { profile: String, problem: Problem },
+    PauseImageChanged {
+        /// The image now.
+        from: String,
+        /// The image after the upgrade.
+        to: String,
+    },
+    /// A known issue that ends or begins.
+    KnownIssue(&'static KnownIssue, AfterUpgrade),
+    /// The version of kube-proxy is not known, and the first release of the minor has these issues.
+    KubeProxyNotDeterminable {
+        missing: Missing,
+        issues: Vec<&'static str>,
+        /// The first release without them, if there is one.
+        fixed: Option<ComponentVersion>,
+    },
+    /// The minor is newer than winpool's tables.
+    NotChecked,
+}
+
+impl UpgradeIssue {
+    /// What is reported about an upgrade of these nodes to `target`.
+    fn affected(&self, target: Minor, nodes: Vec<String>) -> AffectedNodes {
+        let (concern, breaks, problem, remedy) = self.parts(target);
+        let message = match remedy {
+            Some(remedy) => Explanation { problem, remedy }.to_string(),
+            None => problem,
+        };
+        AffectedNodes { concern, breaks, message, nodes }
+    }
+
+    /// The subject, whether something stops working, the problem, and the remedy.
+    fn parts(&self, target: Minor) -> (&'static str, bool, String, Option<String>) {
+        let breaks = |concern, problem, remedy: String| (concern, true, problem, Some(remedy));
+        let changes = |concern, problem, remedy: &str| (concern, false, problem, Some(remedy.to_owned()));
+        match self {
+            Self::KubeletTooOld { kubelet, oldest } => breaks(
+                "VersionSkew",
+                format!("kubelet {kubelet} is too old for API server {target}"),
+                format!("Upgrade the kubelet to {oldest} or later first"),
+            ),
+            Self::KubeletTooNew(kubelet) => breaks(
+                "VersionSkew",
+                format!("kubelet {kubelet} is newer than API server {target}"),
+                format!("Upgrade the API server to {kubelet} or later"),
+            ),
+            Self::ContainerdTooOld { installed, minimum } => breaks(
+                "ContainerRuntime",
+                format!("containerd {installed} is too old for kubelet {target}"),
+                format!("Upgrade containerd to {minimum} or later first"),
+            ),
+            Self::UnknownRuntime(runtime) => changes(
+                "ContainerRuntime",
+                format!("Container runtime \"{runtime:.128}\" is unknown, and was not checked for kubelet {target}"),
+                "Check its documentation",
+            ),
+            Self::BuildNotSupported(build) => breaks(
+                "OSSupport",
+                format!("Kubernetes {target} does not support Windows {}, {}", windows(*build), span(*build, target)),
+                format!("Move the workloads to nodes with {}", supported(target)),
+            ),
+            Self::NotRenderable { profile, problem } => {
+                ("Configuration", true, format!("WindowsRuntimeProfile {profile}: {problem}"), None)
+            }
+            Self::PauseImageChanged { from, to } => changes(
+                "PauseImage",
+                format!("The pause image changes from {from} to {to}"),
+                "Mirror it first where nodes cannot reach its registry",
+            ),
+            Self::KnownIssue(issue, after) => {
+                let (problem, remedy) = known_issue(issue, *after, target);
+                ("KnownIssues", false, problem, remedy)
+            }
+            Self::KubeProxyNotDeterminable { missing, issues, fixed } => {
+                let problem = format!(
+                    "Which of these issues of kube-proxy {target} begin is not determinable, because {missing}: {}",
+                    issues.join(", ")
+                );
+                let version = fixed.map(|fixed| NodeComponent::KubeProxy.version_text(fixed));
+                let remedy = version.map(|version| format!("Use kube-proxy {version} or later"));
+                ("KnownIssues", false, problem, remedy)
+            }
+            Self::NotChecked => ("NotChecked", false, tables::not_checked(target).unwrap_or_default(), None),
+        }
+    }
+}
+
+/// A known issue that ends or begins, and its remedy.
+fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> (String, Option<String>) {
+    let KnownIssue { id, component, summary, workaround, .. } = issue;
+    let condition = match issue.precondition {
+        Precondition::Always => String::new(),
+        Precondition::Pods(_) | Precondition::Services(_) | Precondition::Unread(_) => {
+            format!(" (with {})", issue.precondition)
+        }
+    };
+    match after {
+        AfterUpgrade::Ends(first) => {
+            (format!("{id} ends with {component} {}: {summary}", component.version_text(first)), None)
+        }
+        AfterUpgrade::Begins => (
+            format!("{id} begins with {component} {target}: {summary}{condition}"),
+            (!workaround.is_empty()).then(|| format!("Without a fixed version, {workaround}")),
+        ),
+        AfterUpgrade::BeginsBelow(fixed) => {
+            let fixed = component.version_text(fixed);
+            let problem = format!("{id} is in {component} {target} below {fixed}: {summary}{condition}");
+            (problem, Some(format!("Upgrade to {fixed} or later")))
+        }
+    }
+}
+
+/// The issues of an upgrade of some nodes to `target`; `pool` is the pool of the nodes, if they have one.
+pub fn issues(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], target: Minor) -> Vec<AffectedNodes> {
+    let mut issues = Issues { target, nodes_by_issue: BTreeMap::new() };
+    if tables::not_checked(target).is_some() {
+        issues.add(UpgradeIssue::NotChecked, nodes.iter().map(|node| &node.name));
+    }
+    for node in nodes {
+        issues.skew(node);
+        issues.runtime(node);
+        if let Some(build) = node.build() {
+            issues.support(build, node.kubelet_minor(), Some(&node.name));
+        }
+    }
+    issues.known(nodes, pool.and_then(|pool| snapshot.workloads.of(&pool.name)));
+    let spec = pool.and_then(|pool| pool.spec.as_ref().ok());
+    if let (Some(spec), []) = (spec, nodes) {
+        issues.support(spec.build, snapshot.api_server, None);
+    }
+    let profile = spec.and_then(|spec| snapshot.profiles.get(spec.profile.as_ref()?));
+    if let (Some(spec), Some(view)) = (spec, profile)
+        && let Ok(profile) = &view.profile
+    {
+        issues.configuration(&view.name, profile, spec, nodes);
+    }
+    issues.finish()
+}
+
+/// Issues of an upgrade to `target`, each with all nodes that have it.
+struct Issues {
+    target: Minor,
+    nodes_by_issue: BTreeMap<UpgradeIssue, BTreeSet<String>>,
+}
+
+impl Issues {
+    fn add<'n>(&mut self, issue: UpgradeIssue, nodes: impl IntoIterator<Item = &'n String>) {
+        self.nodes_by_issue.entry(issue).or_default().extend(nodes.into_iter().cloned());
+    }
+
+    fn finish(self) -> Vec<AffectedNodes> {
+        let target = self.target;
+        let affected =
+            |(issue, nodes): (UpgradeIssue, BTreeSet<_>)| issue.affected(target, nodes.into_iter().collect());
+        self.nodes_by_issue.into_iter().map(affected).collect()
+    }
+
+    /// The kubelets are upgraded after the API server.
+    fn skew(&mut self, node: &WindowsNode) {
+        let Ok(kubelet) = node.kubelet else { return };
+        let issue = match skew(kubelet.minor, self.target) {
+            Skew::Within => return,
+            Skew::KubeletTooOld { oldest } => UpgradeIssue::KubeletTooOld { kubelet: kubelet.minor, oldest },
+            Skew::KubeletNewer => UpgradeIssue::KubeletTooNew(kubelet.minor),
+        };
+        self.add(issue, [&node.name]);
+    }
+
+    fn known(&mut self, nodes: &[&WindowsNode], pods: Option<&PoolWorkloads>) {
+        let target = self.target;
+        for node in nodes {
+            for issue in KNOWN_ISSUES {
+                if let Some(after) = after_upgrade(issue, node, pods, target) {
+                    self.add(UpgradeIssue::KnownIssue(issue, after), [&node.name]);
+                }
+            }
+        }
+        let changes = |node: &&&WindowsNode| node.kubelet_minor().is_some_and(|minor| minor != target);
+        let mut changed = nodes.iter().filter(changes).map(|node| &node.name).peekable();
+        let (issues, fixed) = of_kube_proxy(target);
+        let applies = !issues.is_empty() && changed.peek().is_some();
+        if let Some(missing) = kube_proxy_missing(pods).filter(|_| applies) {
+            self.add(UpgradeIssue::KubeProxyNotDeterminable { missing, issues, fixed }, changed);
+        }
+    }
+
+    fn runtime(&mut self, node: &WindowsNode) {
+        let issue = match &node.runtime {
+            Ok(ContainerRuntime::Containerd(installed)) => containerd::minimum_for(self.target, *installed)
+                .map(|minimum| UpgradeIssue::ContainerdTooOld { installed: *installed, minimum }),
+            Ok(ContainerRuntime::CriDockerd) => None,
+            Err(text) => Some(UpgradeIssue::UnknownRuntime(text.clone())),
+        };
+        issue.into_iter().for_each(|issue| self.add(issue, [&node.name]));
+    }
+
+    /// Not an issue of the upgrade if the build is not supported before it either.
+    fn support(&mut self, build: Build, now: Option<Minor>, node: Option<&String>) {
+        let supports = |minor| support::builds_supported_by(minor).is_some_and(|builds| builds.contains(&build));
+        if !supports(self.target) && now.is_none_or(supports) {
+            self.add(UpgradeIssue::BuildNotSupported(build), node);
+        }
+    }
+
+    /// Compares the configuration for the current kubelets with that for kubelets of `target`.
+    fn configuration(&mut self, name: &str, profile: &Profile, spec: &Spec, nodes: &[&WindowsNode]) {
+        let mut names: BTreeMap<Variant, Vec<&String>> = BTreeMap::new();
+        for node in nodes {
+            if let Some(variant) = variant(node) {
+                names.entry(variant).or_default().push(&node.name);
+            }
+        }
+        for (now, nodes) in names {
+            let then = Variant { kubelet: self.target, ..now };
+            let problems_of =
+                |variant| winpool_render::render(&spec.taints, profile, variant).err().unwrap_or_default();
+            let known = problems_of(&now);
+            for problem in problems_of(&then).into_iter().filter(|problem| !known.contains(problem)) {
+                let issue = UpgradeIssue::NotRenderable { profile: name.to_owned(), problem };
+                self.add(issue, nodes.iter().copied());
+            }
+            let (Ok(from), image_then) = (pause::image(profile, &now), pause::image(profile, &then)) else { continue };
+            if let (Some(from), Ok(Some(to))) = (from, image_then)
+                && from != to
+            {
+                self.add(UpgradeIssue::PauseImageChanged { from, to }, nodes.iter().copied());
+            }
+        }
+    }
+}
+
+/// A build with the name of its release, such as `10.0.17763 (ltsc2019)`.
+fn windows(build: Build) -> String {
+    format!("{build} ({})", release_name(build).unwrap_or("unknown"))
+}
+
+fn release_name(build: Build) -> Option<&'static str> {
+    builds::release(build)?.names.first().copied()
+}
+
+/// Which minors support a build that `target` does not support.
+fn span(build: Build, target: Minor) -> String {
+    match (support::first_minor_supporting(build), support::last_minor_supporting(build)) {
+        (Some(first), _) if first > target => format!("which is supported since {first}"),
+        (_, Some(last)) => format!("which was supported up to {last}"),
+        _ => "which no minor supports".to_owned(),
+    }
+}
+
+/// The builds that a minor supports, such as `ltsc2022 (10.0.20348) or ltsc2025 (10.0.26100)`.
+fn supported(minor: Minor) -> String {
+    let builds = support::builds_supported_by(minor).unwrap_or_default();
+    let text = |build: &Build| match release_name(*build) {
+        Some(name) => format!("{name} ({build})"),
+        None => build.to_string(),
+    };
+    builds.iter().map(text).collect::<Vec<_>>().join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use winpool_rules::pool::ProfileView;
+
+    fn node(name: &str, kernel: &str, kubelet: &str, runtime: &str) -> WindowsNode {
+        let node = json!({
+            "metadata": {"name": name},
+            "status": {"nodeInfo": {
+                "kernelVersion": kernel, "kubeletVersion": kubelet, "containerRuntimeVersion": runtime,
+                "architecture": "amd64", "bootID": "", "kubeProxyVersion": "", "machineID": "",
+                "operatingSystem": "windows", "osImage": "", "systemUUID": "",
+            }},
+        });
+        serde_json::from_value::<Node>(node).unwrap().into()
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// The messages about known issues, and the others.
+    fn all_messages(profile: Value, nodes: &[WindowsNode], target: u32) -> (Vec<String>, Vec<String>) {
+        let pool = Pool::from_object(read(json!({
+            "metadata": {"name": "web"},
+            "spec": {"windowsVersion": "ltsc2022", "fallback": true, "profileRef": {"name": "standard"}},
+        })));
+        let profile = ProfileView::from_object(read(json!({"metadata": {"name": "standard"}, "spec": profile})));
+        assert!(profile.profile.is_ok(), "{:?}", profile.profile);
+        let snapshot =
+            Snapshot { profiles: [profile].into_iter().collect(), api_server: Some(Minor(34)), ..Snapshot::default() };
+        let nodes: Vec<_> = nodes.iter().collect();
+        let target = Minor(target);
+        let line = |AffectedNodes { concern, breaks, message, nodes }: AffectedNodes| {
+            let breaks = if breaks { "breaks" } else { "changes" };
+            format!("{breaks} {concern}: {message} [{}]", nodes.join(" "))
+        };
+        let found = issues(&snapshot, Some(&pool), &nodes, target).into_iter();
+        let (known, others) = found.partition::<Vec<_>, _>(|found| found.concern == "KnownIssues");
+        (known.into_iter().map(line).collect(), others.into_iter().map(line).collect())
+    }
+
+    fn messages(profile: Value, nodes: &[WindowsNode], target: u32) -> Vec<String> {
+        all_messages(profile, nodes, target).1
+    }
+
+    #[test]
+    fn known_issues_end_and_begin_and_that_of_an_unknown_kube_proxy_are_one_line() {
+        let nodes = [
+            node("a", "10.0.20348.4529", "v1.31.4", "containerd://2.2.1"),
+            node("b", "10.0.20348.4529", "v1.34.2", "containerd://2.2.1"),
+        ];
+        let from_1_31 = [
+            "changes KnownIssues: CVE-2024-9042 ends with kubelet v1.34.0: who can query `nodes/*/logs` can run commands on \
+             the node [a]",
+            "changes KnownIssues: Which of these issues of kube-proxy 1.34 begin is not determinable, because pods are not \
+             read: kubernetes-134031, kubernetes-135146, kubernetes-135631, kubernetes-136241, kubernetes-138000. Use \
+             kube-proxy v1.34.8 or later [a]",
+        ];
+        assert_eq!(all_messages(json!({}), &nodes, 34).0, from_1_31);
+        let to_1_36 = [
+            "changes KnownIssues: kubernetes-140066 is in kubelet 1.36 below v1.36.3: the kubelet leaks memory with each \
+             sync of a pod. Upgrade to v1.36.3 or later [b]",
+            "changes KnownIssues: Which of these issues of kube-proxy 1.36 begin is not determinable, because pods are not \
+             read: kubernetes-138000. Use kube-proxy v1.36.1 or later [b]",
+        ];
+        assert_eq!(all_messages(json!({}), &nodes[1..], 36).0, to_1_36);
+        assert_eq!(
+            all_messages(json!({}), &nodes[1..], 37).0,
+            [
+                "changes KnownIssues: kubernetes-112630 ends with kubelet v1.37.0: pods with several subPath mounts stay Terminating, because handles to files are leaked [b]",
+                "changes KnownIssues: kubernetes-138727 ends with kubelet v1.37.0: the kubelet panics if the memory of the node cannot be read [b]"
+            ]
+        );
+    }
+
+    #[test]
+    fn nodes_that_support_the_new_minor_have_no_issue() {
+        let node = node("a", "10.0.20348.4529", "v1.34.2", "containerd://2.2.1");
+        assert_eq!(messages(json!({}), std::slice::from_ref(&node), 34), Vec::<String>::new());
+        assert_eq!(messages(json!({}), &[], 36), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_issue_is_reported_once_with_its_nodes() {
+        let nodes = [
+            node("a", "10.0.20348.1", "v1.34.2", "containerd://2.2.1"),
+            node("b", "10.0.17763.1", "v1.34.2", "containerd://1.7.28"),
+            node("c", "10.0.20348.1", "v1.31.0", "containerd://1.7.28"),
+            node("d", "10.0.20348.1", "v1.31.0", "containerd://1.7.28"),
+            node("e", "10.0.20348.1", "v1.37.0", "containerd://2.2.1"),
+            node("f", "", "", ""),
+        ];
+        insta::assert_snapshot!(messages(json!({}), &nodes, 36).join("\n"), @r#"
+        breaks VersionSkew: kubelet 1.31 is too old for API server 1.36. Upgrade the kubelet to 1.33 or later first [c d]
+        breaks VersionSkew: kubelet 1.37 is newer than API server 1.36. Upgrade the API server to 1.37 or later [e]
+        breaks ContainerRuntime: containerd 1.7.28 is too old for kubelet 1.36. Upgrade containerd to 2.2.0 or later first [b c d]
+        changes ContainerRuntime: Container runtime "" is unknown, and was not checked for kubelet 1.36. Check its documentation [f]
+        breaks OSSupport: Kubernetes 1.36 does not support Windows 10.0.17763 (ltsc2019), which was supported up to 1.34. Move the workloads to nodes with ltsc2022 (10.0.20348) or ltsc2025 (10.0.26100) [b]
+        changes PauseImage: The pause image changes from mcr.microsoft.com/oss/kubernetes/pause:3.10 to mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2. Mirror it first where nodes cannot reach its registry [c d]
+        changes PauseImage: The pause image changes from mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1 to mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2. Mirror it first where nodes cannot reach its registry [a b]
+        "#);
+    }
+
+    #[test]
+    fn a_minor_newer_than_the_tables_is_reported_as_not_checked() {
+        let node = node("a", "10.0.26100.1", "v1.37.2", "containerd://2.3.1");
+        let found = messages(json!({}), std::slice::from_ref(&node), 38);
+        let expected = "changes NotChecked: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37, its \
+                        feature gates too. Upgrade winpool [a]";
+        assert_eq!(found, [expected]);
+        assert_eq!(messages(json!({}), &[node], 37), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_removed_feature_gate_is_reported_with_its_remedy() {
+        let nodes = [node("a", "10.0.20348.1", "v1.34.2", "containerd://2.2.1")];
+        let gates = json!({"kubelet": {"featureGates": {"ComponentSLIs": true}}});
+        insta::assert_snapshot!(messages(gates, &nodes, 35).join("\n"), @"breaks Configuration: WindowsRuntimeProfile standard: spec.kubelet.featureGates.ComponentSLIs: the gate exists up to kubelet 1.34, and kubelet 1.35 does not start with it: remove it, or use another profile for these nodes [a]");
+    }
+
+    #[test]
+    fn a_pool_without_nodes_is_checked_by_its_windows_version() {
+        let snapshot = Snapshot { api_server: Some(Minor(34)), ..Snapshot::default() };
+        for (windows, expected) in [("ltsc2019", 1), ("ltsc2022", 0)] {
+            let spec = json!({"windowsVersion": windows, "fallback": true});
+            let pool = Pool::from_object(read(json!({"metadata": {"name": "web"}, "spec": spec})));
+            assert_eq!(issues(&snapshot, Some(&pool), &[], Minor(35)).len(), expected, "{windows}");
+        }
+    }
+}

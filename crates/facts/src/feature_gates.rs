@@ -1,0 +1,245 @@
+//! The feature gates that a kubelet knows, by minor.
+//!
+//! A kubelet does not start with an unknown gate, with a locked gate that is set against its default, or, from 1.35 on,
+//! with an enabled gate that depends on a disabled one. It knows every gate of `pkg/features` in
+//! kubernetes/kubernetes and of the libraries it is linked with.
+//!
+//! Sources: `pkg/features/kube_features.go` of kubernetes/kubernetes (with `versioned_kube_features.go` in 1.31 and
+//! 1.32) at v1.17.2, v1.18.1, v1.19.2, v1.20.0, v1.21.2, v1.22.3, v1.23.1, v1.24.15, v1.25.6, v1.26.11, v1.27.14,
+//! v1.28.10, v1.29.14, v1.30.11, v1.31.13, v1.32.6, v1.33.3, v1.34.3, v1.35.4 and v1.36.2, as Go modules vendor it; at
+//! the newest patch release of each minor (to v0.36.3), `pkg/features` of kubernetes/apiserver and
+//! apiextensions-apiserver, `features` of client-go, `pkg/features` of controller-manager, and `logs`,
+//! `metrics/features` and `zpages/features` of component-base, which `cmd/kubelet/app/server.go` and
+//! `pkg/kubelet/server/server.go` register. The first minors before 1.17 are from v1.14.0 and from the comments of
+//! v1.17.2.
+//!
+//! For 1.37: the same files of the Go modules k8s.io/kubernetes v1.37.2 (2026-10-27), and of its libraries. Upstream corrects the
+//! specifications of earlier minors there: a table of the comparison has those in which these rows follow the sources of the minor
+//! itself.
+//!
+//! Patch releases rarely change a gate. Where one did, the row has the later state: SchedulerAsyncAPICalls is off from
+//! 1.34.2 and 1.35.1, MaxUnavailableStatefulSet from 1.35.2 or later, StatefulSetSemanticRevisionComparison came with
+//! 1.34.2, OrderedNamespaceDeletion with 1.30.11, 1.31.7 or later and 1.32.3. Where kubernetes/kubernetes and a library
+//! disagreed, as about APIServingWithRoutine in 1.30.0, the row has what the kubelet registers last.
+
+mod announced;
+mod dependencies;
+mod table;
+
+use super::Minor;
+
+pub use announced::{ANNOUNCED, Announcement, GateChange};
+pub use dependencies::{
+    CHECKED_SINCE as DEPENDENCIES_CHECKED_SINCE, DEPENDENCIES, UnmetDependency, unmet_dependencies,
+};
+pub use table::GATES;
+
+/// The newest minor whose gates were read.
+pub const NEWEST_READ: Minor = Minor(37);
+/// The oldest minor whose gates are all in the table. All minors between the two were read too.
+pub const OLDEST_READ: Minor = Minor(30);
+
+/// The maturity of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateStage {
+    /// `AllAlpha` enables or disables it.
+    Alpha,
+    /// `AllBeta` enables or disables it.
+    Beta,
+    /// Generally available, or deprecated.
+    Stable,
+}
+
+/// The specification of a gate, from a minor on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateSpec {
+    /// The first minor.
+    pub from: Minor,
+    /// Whether it is enabled by default.
+    pub default: bool,
+    /// Whether it is locked to its default.
+    pub locked: bool,
+    /// The maturity.
+    pub stage: GateStage,
+}
+
+/// A feature gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeatureGate {
+    /// The key in `featureGates`.
+    pub name: &'static str,
+    /// The first minor that knows the gate; 1.14 stands for that and earlier.
+    pub first: Minor,
+    /// The last minor that knows it, if a later minor that was read does not.
+    pub last: Option<Minor>,
+    /// The specifications in the minors that were read, ascending.
+    pub specs: &'static [GateSpec],
+}
+
+impl FeatureGate {
+    /// Whether a kubelet of a minor knows the gate, according to the minors that were read.
+    pub fn known_in(&self, minor: Minor) -> bool {
+        self.first <= minor && self.last.is_none_or(|last| minor <= last)
+    }
+
+    /// The specification in a minor; the newest one for minors after those that were read.
+    pub fn spec_in(&self, minor: Minor) -> Option<&'static GateSpec> {
+        self.specs.iter().rfind(|spec| spec.from <= minor)
+    }
+
+    /// Whether the gate is enabled by default in a minor that knows it.
+    pub fn default_in(&self, minor: Minor) -> bool {
+        self.spec_in(minor).is_some_and(|spec| spec.default)
+    }
+
+    /// The value to which a minor locks the gate.
+    pub fn locked_to(&self, minor: Minor) -> Option<bool> {
+        self.spec_in(minor).filter(|spec| spec.locked).map(|spec| spec.default)
+    }
+}
+
+/// The gate with this name, if any minor that was read knows it.
+pub fn feature_gate(name: &str) -> Option<&'static FeatureGate> {
+    GATES.binary_search_by(|gate| gate.name.cmp(name)).ok().map(|index| &GATES[index])
+}
+
+/// Whether a kubelet accepts the setting of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateState {
+    /// It accepts the setting.
+    Accepted,
+    /// The minor is older than those that were read, or newer and no minor that was read knows the gate.
+    NotChecked,
+    /// It does not know the gate, and does not start.
+    Unknown,
+    /// The gate is locked to this value, or removed. The kubelet does not start with the other value.
+    Locked(bool),
+}
+
+/// Whether a kubelet of a minor accepts a gate with a value.
+///
+/// A minor that is newer than those that were read is treated as the newest of them, except that it may know gates that are
+/// not in the table.
+pub fn gate_state(name: &str, value: bool, minor: Minor) -> GateState {
+    match feature_gate(name) {
+        None if (OLDEST_READ..=NEWEST_READ).contains(&minor) => GateState::Unknown,
+        None => GateState::NotChecked,
+        Some(gate) if !gate.known_in(minor.min(NEWEST_READ)) => GateState::Unknown,
+        Some(gate) => match gate.locked_to(minor.min(NEWEST_READ)) {
+            Some(only) if only != value => GateState::Locked(only),
+            _ if minor < OLDEST_READ => GateState::NotChecked,
+            _ => GateState::Accepted,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gate_is_found_by_name_and_its_minors_ascend() {
+        for pair in GATES.windows(2) {
+            assert!(pair[0].name < pair[1].name, "{} before {}", pair[0].name, pair[1].name);
+        }
+        for gate in GATES {
+            assert_eq!(feature_gate(gate.name), Some(gate));
+            let last = gate.last.unwrap_or(NEWEST_READ);
+            assert!(gate.first <= last && gate.last.is_none_or(|last| last < NEWEST_READ), "{}", gate.name);
+            assert!(gate.specs[0].from <= gate.first.max(OLDEST_READ) && last >= OLDEST_READ, "{}", gate.name);
+            assert!(gate.specs.windows(2).all(|pair| pair[0].from < pair[1].from), "{}", gate.name);
+            assert!(gate.specs.iter().all(|spec| spec.from <= last), "{}", gate.name);
+        }
+    }
+
+    #[test]
+    fn a_kubelet_accepts_only_the_gates_of_its_minor() {
+        let table = [
+            ("GracefulNodeShutdown", true, 30, GateState::Accepted),
+            ("WindowsHostProcessContainers", true, 30, GateState::Unknown),
+            ("WindowsGracefulNodeShutdown", true, 31, GateState::Unknown),
+            ("WindowsGracefulNodeShutdown", false, 34, GateState::Accepted),
+            ("WindowsCPUAndMemoryAffinity", true, 36, GateState::Accepted),
+            ("GitRepoVolumeDriver", true, 36, GateState::Locked(false)),
+            ("AllBeta", false, 30, GateState::Accepted),
+            ("NoSuchGate", true, 30, GateState::Unknown),
+            ("NoSuchGate", true, 36, GateState::Unknown),
+            // Registered by the kubelet itself, outside pkg/features.
+            ("ContextualLogging", false, 36, GateState::Accepted),
+            ("LoggingAlphaOptions", true, 36, GateState::Accepted),
+            ("LoggingBetaOptions", true, 36, GateState::Accepted),
+            ("ComponentSLIs", true, 34, GateState::Accepted),
+            ("ComponentSLIs", false, 32, GateState::Locked(true)),
+            ("ComponentSLIs", true, 35, GateState::Unknown),
+            ("NativeHistograms", true, 36, GateState::Accepted),
+            ("NativeHistograms", true, 35, GateState::Unknown),
+        ];
+        for (name, value, minor, expected) in table {
+            assert_eq!(gate_state(name, value, Minor(minor)), expected, "{name}={value} in 1.{minor}");
+        }
+    }
+
+    #[test]
+    fn a_newer_minor_is_treated_as_the_newest_that_was_read_except_for_gates_that_no_minor_knows() {
+        let table = [
+            ("WindowsCPUAndMemoryAffinity", true, 37, GateState::Accepted),
+            ("WindowsCPUAndMemoryAffinity", true, 38, GateState::Accepted),
+            ("RetryGenerateName", true, 36, GateState::Accepted),
+            ("RetryGenerateName", true, 37, GateState::Unknown),
+            ("RetryGenerateName", true, 38, GateState::Unknown),
+            ("HostnameOverride", false, 36, GateState::Accepted),
+            ("HostnameOverride", false, 37, GateState::Locked(true)),
+            ("HostnameOverride", false, 38, GateState::Locked(true)),
+            ("DeclarativeValidationTakeover", true, 37, GateState::Locked(false)),
+            ("EvictionRequestAPI", true, 36, GateState::Unknown),
+            ("EvictionRequestAPI", true, 37, GateState::Accepted),
+            ("NoSuchGate", true, 37, GateState::Unknown),
+            ("NoSuchGate", true, 38, GateState::NotChecked),
+            ("NoSuchGate", true, 29, GateState::NotChecked),
+            ("AllAlpha", false, 29, GateState::NotChecked),
+            ("WindowsGracefulNodeShutdown", true, 29, GateState::Unknown),
+        ];
+        for (name, value, minor, expected) in table {
+            assert_eq!(gate_state(name, value, Minor(minor)), expected, "{name}={value} in 1.{minor}");
+        }
+    }
+
+    #[test]
+    fn gates_of_windows_nodes_have_the_defaults_of_upstream() {
+        /// The first and the last minor in which a gate is enabled by default.
+        const ENABLED: &[(&str, &[(u32, u32)])] = &[
+            ("NodeLogQuery", &[(36, 37)]),
+            ("GracefulNodeShutdown", &[(21, 37)]),
+            ("GracefulNodeShutdownBasedOnPodPriority", &[(24, 37)]),
+            ("WindowsGracefulNodeShutdown", &[(34, 37)]),
+            ("WindowsCPUAndMemoryAffinity", &[]),
+            ("WindowsHostNetwork", &[(26, 32)]),
+            ("WinDSR", &[(33, 37)]),
+            ("WinOverlay", &[(20, 37)]),
+            ("ImageMaximumGCAge", &[(30, 37)]),
+            ("KubeletEnsureSecretPulledImages", &[(35, 37)]),
+            ("KubeletCrashLoopBackOffMax", &[(35, 37)]),
+            ("KubeletTracing", &[(27, 37)]),
+            ("KMSv1", &[(28, 28)]),
+            ("WatchList", &[(32, 32), (34, 37)]),
+            ("SeparateCacheWatchRPC", &[(28, 32)]),
+        ];
+        for (name, spans) in ENABLED {
+            let gate = feature_gate(name).unwrap();
+            for minor in (OLDEST_READ.0..=NEWEST_READ.0).map(Minor).filter(|minor| gate.known_in(*minor)) {
+                let expected = spans.iter().any(|(from, to)| (*from..=*to).contains(&minor.0));
+                assert_eq!(gate.default_in(minor), expected, "{name} in {minor}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_minor_accepts_the_default_of_each_gate_that_it_knows() {
+        for gate in GATES {
+            for minor in (OLDEST_READ.0..=NEWEST_READ.0).map(Minor) {
+                let accepted = gate_state(gate.name, gate.default_in(minor), minor) == GateState::Accepted;
+                assert_eq!(accepted, gate.known_in(minor), "{} in {minor}", gate.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! What the node pools of platforms take of a profile and of a pool, for Windows nodes: the field, flag or file for
+//! each setting, or what happens instead.
+//!
+//! Sources, by repository, path and the date of what was read:
+//! - eksctl-io/eksctl (2026-08-21): `pkg/apis/eksctl.io/v1alpha5/types.go` and `validation.go` (no
+//!   `kubeletExtraConfig` for Windows; `overrideBootstrapCommand`; labels of kubernetes.io and k8s.io are rejected),
+//!   `pkg/nodebootstrap/windows.go` and `windows_test.go` (the variables of an override), `amitype.go` beside the types
+//!   (its images).
+//! - awsdocs/amazon-eks-user-guide (18559e7, 2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`: the arguments of
+//!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.17;
+//!   there (bgsilvait/EKS at f27f2c9c, `Windows/Start-EKSBootstrap_117_DSR.ps1`, read 2026-11) it writes
+//!   `kubelet-config.json`, creates the services, and appends `-KubeletExtraArgs` to the flags of the service kubelet.
+//! - kubernetes/website (00cce41, with the gates of 1.34),
+//!   `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the labels with which a kubelet registers.
+//! - MicrosoftDocs/azure-aks-docs (2026-08-21), in `articles/aks`: `custom-node-configuration.md`,
+//!   `node-resource-reservations.md`, `concepts-network-ip-address-planning.md` (10 to 250 pods), `http-proxy.md`,
+//!   `create-node-pools.md`, `use-node-taints.md`. Azure/AgentBaker (2026-08-21), `pkg/agent/datamodel/types.go` (the
+//!   size of logs in MiB), `staging/cse/windows/provisioningscripts/kubeletstart.ps1` and `containerd2template.toml`.
+//!   Azure/azure-cli, `validate_taint` in `_validators.py`: a taint needs a value.
+//! - aws/karpenter-provider-aws (2026-08-21): `pkg/apis/v1/ec2nodeclass.go` (Windows aliases only with the version
+//!   latest), `pkg/providers/amifamily/bootstrap/bootstrap.go` and `windows.go`,
+//!   `pkg/controllers/nodeclass/validation.go` and `website/content/en/preview/concepts/nodeclasses.md`. v1.14.1 and
+//!   earlier have only the twelve fields in the schema; later the schema is open, and others stop the NodeClass with
+//!   reason UnsupportedKubeletConfiguration. For `amiFamily: Custom`, which may have the alias of a Windows image
+//!   (`ec2nodeclass.go`, `pkg/providers/amifamily/ami.go`): `custom.go` and `bootstrap/custom.go` (the user data are passed
+//!   as they are), `nodeclasses.md` (they register `karpenter.sh/unregistered:NoExecute`, and repeat `spec.kubelet`).
+//!   kubernetes-sigs/karpenter (007859a5, read 2026-11), `pkg/controllers/nodeclaim/lifecycle/registration.go`: labels and
+//!   taints of the NodePool are set in the patch that removes this taint.
+//! - rancher/rke2 (2026-08-21), `pkg/executor/pebinary/pebinary.go` (strips arguments with eviction-hard and
+//!   eviction-minimum-reclaim), `pkg/cli/cmds/agent.go` and `root.go`; rancher/rke2#4043 and k3s-io/k3s#10433 for
+//!   `kubelet.conf.d` since 1.32; rancher/rke2-docs (2026-08-20), `docs/install/configuration.md`,
+//!   `private_registry.md`, `docs/advanced.md` and `docs/reference/windows_agent_config.md`.
+//!
+//! A setting for which no source was found is not taken. Sources are incomplete for containerd of RKE2: since
+//! k3s-io/k3s#11707 (2025-02) its configuration on Windows has the template of Linux, which since k3s-io/k3s#13680
+//! (2026-02) imports a directory. That this works with paths of Windows was not found, so these settings are not
+//! taken. For mirrors, only endpoints without a path and with /v2 are described.
+
+use jiff::civil::{Date, date};
+
+use super::{Build, Minor, kubelet_fields::field};
+
+/// A platform that makes nodes itself, in one of its ways to configure them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Platform {
+    /// A self-managed node group of Amazon EKS, made by eksctl.
+    Eks,
+    /// A node pool of Azure Kubernetes Service.
+    Aks,
+    /// Nodes of Karpenter on AWS.
+    Karpenter,
+    /// Nodes of Karpenter on AWS whose user data call the bootstrap script of EKS themselves.
+    KarpenterUserData,
+    /// An RKE2 agent with a directory of kubelet configuration, 1.32 and later.
+    Rke2,
+    /// An RKE2 agent whose kubelet is configured by flags, up to 1.31.
+    Rke2WithFlags,
+}
+
+/// A setting of a profile or a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // as in the API
+pub enum Setting {
+    SystemReserved,
+    KubeReserved,
+    EvictionHard,
+    MaxPods,
+    ImageGc,
+    ContainerLogs,
+    FeatureGates,
+    PriorityClass,
+    Verbosity,
+    /// A field of `spec.kubelet.extra`.
+    Extra(&'static str),
+    PauseImage,
+    RegistryMirrors,
+    Cni,
+    ImagePullProgressTimeout,
+    Root,
+    ExtraConfig,
+    KubeProxy,
+    Proxy,
+    Taints,
+    Labels,
+}
+
+/// What a platform does with a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It has a field or an argument for it.
+    Native(&'static str),
+    /// It passes this flag to kubelet or kube-proxy.
+    Flag(&'static str),
+    /// It reads the setting from a file.
+    File(&'static str),
+    /// It always uses this value.
+    Always(&'static str),
+    /// It does not take it, and its own value is another one than the default of the kubelet: what happens instead.
+    Replaces(&'static str),
+    /// It does not take it: what happens instead.
+    NotTaken(&'static str),
+}
+
+use Support::{Always, File, Flag, Native, NotTaken, Replaces};
+
+impl Platform {
+    /// All platforms.
+    pub const ALL: [Self; 6] =
+        [Self::Eks, Self::Aks, Self::Karpenter, Self::KarpenterUserData, Self::Rke2, Self::Rke2WithFlags];
+
+    /// The name in messages.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Eks => "EKS (self-managed node group)",
+            Self::Aks => "AKS",
+            Self::Karpenter => "Karpenter",
+            Self::KarpenterUserData => "Karpenter (own user data)",
+            Self::Rke2 | Self::Rke2WithFlags => "RKE2",
+        }
+    }
+
+    const fn column(self) -> usize {
+        match self {
+            Self::Eks | Self::KarpenterUserData => 0,
+            Self::Aks => 1,
+            Self::Karpenter => 2,
+            Self::Rke2 => 3,
+            Self::Rke2WithFlags => 4,
+        }
+    }
+
+    /// What the platform does with a setting.
+    pub fn support(self, setting: Setting) -> Support {
+        if let Setting::Extra(field) = setting {
+            return self.extra(field);
+        }
+        let row = SETTINGS.iter().find(|(known, _)| *known == setting);
+        let found = row.and_then(|(_, row)| row.get(self.column())).copied();
+        let found = found.unwrap_or(NotTaken("no source was found"));
+        match (self, setting) {
+            (Self::KarpenterUserData, Setting::Taints | Setting::Labels) => Self::Karpenter.support(setting),
+            (Self::KarpenterUserData, Setting::MaxPods) => Flag("max-pods"),
+            _ => found,
+        }
+    }
+
+    fn extra(self, field: &'static str) -> Support {
+        match self {
+            Self::Eks if field == "clusterDNS" => Native("clusterDNS"),
+            Self::KarpenterUserData if field == "clusterDNS" => Native("-DNSClusterIP"),
+            Self::Eks | Self::KarpenterUserData => {
+                kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag)
+            }
+            Self::Aks => NotTaken(AKS_KUBELET),
+            Self::Karpenter => match KARPENTER_FIELDS.iter().find(|known| **known == field) {
+                Some(known) => Native(known),
+                None => NotTaken("Karpenter rejects a NodeClass for Windows with this field"),
+            },
+            Self::Rke2 => File(DROP_IN),
+            Self::Rke2WithFlags if field == "evictionMinimumReclaim" => NotTaken(RKE2_EVICTION),
+            Self::Rke2WithFlags => kubelet_flag(field).map_or(NotTaken("the kubelet has no flag for it"), Flag),
+        }
+    }
+
+    /// The domains whose labels the platform does not take, or for which no source says that it does.
+    pub const fn reserved_label_domains(self) -> &'static [&'static str] {
+        match self {
+            Self::Karpenter | Self::KarpenterUserData => {
+                &["kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"]
+            }
+            Self::Aks => &["kubernetes.io", "k8s.io", "kubernetes.azure.com"],
+            _ => &["kubernetes.io", "k8s.io"],
+        }
+    }
+
+    /// Whether a taint needs a value.
+    pub const fn taints_need_values(self) -> bool {
+        matches!(self, Self::Aks)
+    }
+
+    /// The platform's name of the image for a build of Windows; `None` if it has none. RKE2 runs on any machine.
+    pub fn image(self, build: Build) -> Option<&'static str> {
+        let same = if self == Self::KarpenterUserData { Self::Karpenter } else { self };
+        let row = IMAGES.iter().find(|(platform, known, _)| *platform == same && Build(*known) == build);
+        row.map(|(_, _, name)| *name)
+    }
+
+    /// When the platform retires a build of Windows; `None` if no source says so. For the other platforms no dates were found.
+    pub fn retirement(self, build: Build) -> Option<&'static Retirement> {
+        let table = if self == Self::Aks { AKS_RETIREMENTS } else { &[] };
+        table.iter().find(|retirement| retirement.build == build)
+    }
+
+    /// Whether the platform selects the image of its nodes.
+    pub const fn selects_image(self) -> bool {
+        !matches!(self, Self::Rke2 | Self::Rke2WithFlags)
+    }
+
+    /// The way to configure an RKE2 agent of a minor.
+    pub fn rke2(kubelet: Minor) -> Self {
+        if kubelet >= RKE2_DROP_INS_SINCE { Self::Rke2 } else { Self::Rke2WithFlags }
+    }
+}
+
+/// The first RKE2 that starts the kubelet with a directory of configuration.
+pub const RKE2_DROP_INS_SINCE: Minor = Minor(32);
+/// The end of a build of Windows on a platform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retirement {
+    /// The build.
+    pub build: Build,
+    /// The last minor whose node pools can have it; `None` if no source names one.
+    pub last_minor: Option<Minor>,
+    /// The first day without support.
+    pub unsupported_from: Date,
+    /// The first day without images, from which on a node pool cannot be scaled.
+    pub no_images_from: Date,
+}
+
+/// The builds that AKS retires. MicrosoftDocs/azure-aks-docs at fb060abe (2026-08-21), `articles/aks/includes/`:
+/// `windows-server-2019-retirement.md`, `windows-server-2022-retirement.md`, `windows-annual-channel-retirement.md`.
+pub(super) const AKS_RETIREMENTS: &[Retirement] = &[
+    retirement(17763, Some(32), date(2026, 3, 1), date(2027, 4, 1)),
+    retirement(20348, Some(36), date(2028, 6, 30), date(2029, 6, 30)),
+    retirement(25398, None, date(2026, 5, 15), date(2027, 5, 15)),
+];
+
+const fn retirement(build: u32, last_minor: Option<u32>, unsupported_from: Date, no_images_from: Date) -> Retirement {
+    let last_minor = match last_minor {
+        Some(minor) => Some(Minor(minor)),
+        None => None,
+    };
+    Retirement { build: Build(build), last_minor, unsupported_from, no_images_from }
+}
+
+/// The images for each build of Windows.
+#[rustfmt::skip]
+const IMAGES: &[(Platform, u32, &str)] = &[
+    (Platform::Eks,       17763, "WindowsServer2019CoreContainer"),
+    (Platform::Eks,       20348, "WindowsServer2022CoreContainer"),
+    (Platform::Eks,       26100, "WindowsServer2025CoreContainer"),
+    (Platform::Aks,       20348, "Windows2022"),
+    (Platform::Aks,       26100, "Windows2025"),
+    (Platform::Karpenter, 17763, "windows2019@latest"),
+    (Platform::Karpenter, 20348, "windows2022@latest"),
+    (Platform::Karpenter, 26100, "windows2025@latest"),
+];
+
+/// The pods on a node of AKS, both bounds included.
+pub const AKS_PODS: (u32, u32) = (10, 250);
+/// The FIPS-enabled image that Windows Server 2025 requires on AKS.
+pub const AKS_NEEDS_FIPS: Build = Build(26100);
+
+const DROP_IN: &str = r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d\50-winpool.conf";
+const REGISTRIES: &str = r"C:\etc\rancher\rke2\registries.yaml";
+
+const AKS_KUBELET: &str =
+    "AKS configures only image garbage collection and container logs of a Windows kubelet, and uses its own value";
+const AKS_KUBE_RESERVED: &str = "AKS sets its own, computed from the size of the machine and the maximum of pods; its preview setting is for Linux only";
+const AKS_CONTAINERD: &str = "AKS writes the configuration of containerd itself, from its own template";
+const EKS_CONTAINERD: &str =
+    "the EKS image configures containerd itself, and its bootstrap script has no argument for it";
+const KARPENTER_KUBELET: &str =
+    "Karpenter passes only twelve fields of the kubelet to a Windows node, which uses the value of its image";
+const RKE2_CONTAINERD: &str =
+    "RKE2 writes the configuration of containerd at every start; that it imports other files on Windows is not known";
+const RKE2_PROXY: &str =
+    "RKE2 has no setting for it: set the variables for the service rke2, whose processes inherit them";
+const RKE2_EVICTION: &str =
+    "RKE2 removes this flag from the arguments of a Windows kubelet, and the kubelet uses its defaults";
+const NO_PROXY_SETTING: &str =
+    "the platform has no setting for it: set the variables on the node before its services start";
+
+/// What the platforms do with each setting: EKS, AKS, Karpenter, RKE2 and RKE2 up to 1.31.
+#[rustfmt::skip]
+pub(super) const SETTINGS: &[(Setting, [Support; 5])] = &[
+    (Setting::SystemReserved, [
+        Flag("system-reserved"),
+        NotTaken("AKS reserves 2 GB for the system processes of Windows, which cannot be changed"),
+        Native("kubelet.systemReserved"), File(DROP_IN), Flag("system-reserved")]),
+    (Setting::KubeReserved, [
+        Flag("kube-reserved"),
+        NotTaken(AKS_KUBE_RESERVED),
+        Native("kubelet.kubeReserved"), File(DROP_IN), Flag("kube-reserved")]),
+    (Setting::EvictionHard, [
+        Flag("eviction-hard"),
+        Replaces("AKS sets its own: memory.available<100Mi from 1.29 on; its preview setting is for Linux only"),
+        Native("kubelet.evictionHard"), File(DROP_IN), NotTaken(RKE2_EVICTION)]),
+    (Setting::MaxPods, [
+        Native("maxPodsPerNode"), Native("--max-pods"), Native("kubelet.maxPods"), File(DROP_IN), Flag("max-pods")]),
+    (Setting::ImageGc, [
+        Flag("image-gc-high-threshold"), Native("imageGcHighThreshold"), Native("kubelet.imageGCHighThresholdPercent"),
+        File(DROP_IN), Flag("image-gc-high-threshold")]),
+    (Setting::ContainerLogs, [
+        Flag("container-log-max-size"), Native("containerLogMaxSizeMB"), NotTaken(KARPENTER_KUBELET),
+        File(DROP_IN), Flag("container-log-max-size")]),
+    (Setting::FeatureGates, [
+        Flag("feature-gates"), NotTaken(AKS_KUBELET), NotTaken(KARPENTER_KUBELET),
+        File(DROP_IN), Flag("feature-gates")]),
+    (Setting::PriorityClass, [
+        Flag("windows-priorityclass"), Always("AboveNormal"), NotTaken(KARPENTER_KUBELET),
+        Flag("windows-priorityclass"), Flag("windows-priorityclass")]),
+    (Setting::Verbosity, [
+        Flag("v"), NotTaken(AKS_KUBELET), NotTaken(KARPENTER_KUBELET), File(DROP_IN), Flag("v")]),
+    (Setting::PauseImage, [
+        NotTaken("the EKS image uses amazonaws.com/eks/pause-windows, which it contains"), NotTaken(AKS_CONTAINERD),
+        NotTaken("the EKS image uses amazonaws.com/eks/pause-windows, which it contains"),
+        Native("pause-image"), Native("pause-image")]),
+    (Setting::RegistryMirrors, [
+        NotTaken(EKS_CONTAINERD),
+        NotTaken(AKS_CONTAINERD),
+        NotTaken(EKS_CONTAINERD), File(REGISTRIES), File(REGISTRIES)]),
+    (Setting::Cni, [
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD),
+        NotTaken("RKE2 sets both directories below its data directory"),
+        NotTaken("RKE2 sets both directories below its data directory")]),
+    (Setting::ImagePullProgressTimeout, [
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD),
+        NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
+    (Setting::Root, [
+        NotTaken(EKS_CONTAINERD), NotTaken(r"AKS always uses C:\ProgramData\containerd\root"), NotTaken(EKS_CONTAINERD),
+        NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
+    (Setting::ExtraConfig, [
+        NotTaken(EKS_CONTAINERD), NotTaken(AKS_CONTAINERD), NotTaken(EKS_CONTAINERD),
+        NotTaken(RKE2_CONTAINERD), NotTaken(RKE2_CONTAINERD)]),
+    (Setting::KubeProxy, [
+        Native("-KubeProxyExtraArgs"), NotTaken("AKS configures kube-proxy itself"),
+        NotTaken("Karpenter does not pass -KubeProxyExtraArgs to the bootstrap script of EKS"),
+        Native("kube-proxy-arg"), Native("kube-proxy-arg")]),
+    (Setting::Proxy, [
+        NotTaken(NO_PROXY_SETTING), NotTaken("AKS does not support HTTP proxies in clusters with Windows node pools"),
+        NotTaken(NO_PROXY_SETTING), NotTaken(RKE2_PROXY), NotTaken(RKE2_PROXY)]),
+    (Setting::Taints, [
+        Native("taints"), Native("--node-taints"), Native("spec.template.spec.taints"),
+        Native("node-taint"), Native("node-taint")]),
+    (Setting::Labels, [
+        Native("labels"), Native("--labels"), Native("spec.template.metadata.labels"),
+        Native("node-label"), Native("node-label")]),
+];
+
+/// Every setting but the fields of `extra`, in the order of the API.
+pub fn settings() -> impl Iterator<Item = Setting> {
+    SETTINGS.iter().map(|(setting, _)| *setting)
+}
+
+impl Setting {
+    /// The name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SystemReserved => "systemReserved",
+            Self::KubeReserved => "kubeReserved",
+            Self::EvictionHard => "evictionHard",
+            Self::MaxPods => "maxPods",
+            Self::ImageGc => "imageGC",
+            Self::ContainerLogs => "containerLogs",
+            Self::FeatureGates => "featureGates",
+            Self::PriorityClass => "priorityClass",
+            Self::Verbosity => "logging.verbosity",
+            Self::Extra(field) => field,
+            Self::PauseImage => "pauseImage",
+            Self::RegistryMirrors => "registryMirrors",
+            Self::Cni => "cni",
+            Self::ImagePullProgressTimeout => "imagePullProgressTimeout",
+            Self::Root => "root",
+            Self::ExtraConfig => "extraConfig",
+            Self::KubeProxy => "kubeProxy",
+            Self::Proxy => "proxy",
+            Self::Taints => "taints",
+            Self::Labels => "labels",
+        }
+    }
+}
+
+/// The fields of `extra` that Karpenter passes to a Windows node.
+const KARPENTER_FIELDS: &[&str] =
+    &["clusterDNS", "podsPerCore", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod"];
+
+/// The flag of the kubelet for a field of its configuration.
+pub fn kubelet_flag(name: &str) -> Option<&'static str> {
+    field(name)?.flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubelet_fields::{FIELDS, FieldSupport};
+
+    #[test]
+    fn every_platform_has_an_answer_for_every_setting() {
+        for platform in Platform::ALL {
+            for setting in settings() {
+                let (Native(text) | Flag(text) | File(text) | Always(text) | Replaces(text) | NotTaken(text)) =
+                    platform.support(setting);
+                assert!(!text.is_empty() && text != "no source was found", "{platform:?}: {setting:?}");
+            }
+            for field in FIELDS.iter().filter(|field| field.support == FieldSupport::Supported) {
+                let (Native(text) | Flag(text) | File(text) | Always(text) | Replaces(text) | NotTaken(text)) =
+                    platform.support(Setting::Extra(field.name));
+                assert!(!text.is_empty(), "{platform:?}: {}", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_table_is_a_field_of_the_kubelet() {
+        for name in KARPENTER_FIELDS {
+            assert_eq!(field(name).map(|field| field.support), Some(FieldSupport::Supported), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_platform_selects_an_image_only_if_it_has_one() {
+        let table = [
+            (Platform::Eks, [Some("WindowsServer2019CoreContainer"), Some("WindowsServer2025CoreContainer")]),
+            (Platform::Aks, [None, Some("Windows2025")]),
+            (Platform::Karpenter, [Some("windows2019@latest"), Some("windows2025@latest")]),
+            (Platform::KarpenterUserData, [Some("windows2019@latest"), Some("windows2025@latest")]),
+            (Platform::Rke2, [None, None]),
+        ];
+        for (platform, images) in table {
+            assert_eq!([Build(17763), Build(26100)].map(|build| platform.image(build)), images, "{platform:?}");
+        }
+        assert_eq!(Platform::Eks.image(Build(19042)), None);
+    }
+
+    #[test]
+    fn aks_retires_builds_from_the_oldest_on() {
+        let table = [
+            (17763, Some((Some(Minor(32)), "2026-03-01"))),
+            (20348, Some((Some(Minor(36)), "2028-06-30"))),
+            (25398, Some((None, "2026-05-15"))),
+            (26100, None),
+        ];
+        for (build, expected) in table {
+            let found = Platform::Aks.retirement(Build(build));
+            let found = found.map(|one| (one.last_minor, one.unsupported_from.to_string()));
+            assert_eq!(found, expected.map(|(minor, day)| (minor, day.to_owned())), "{build}");
+            assert_eq!(Platform::Eks.retirement(Build(build)), None);
+        }
+        assert!(AKS_RETIREMENTS.iter().all(|one| one.unsupported_from < one.no_images_from));
+    }
+
+    #[test]
+    fn rke2_reads_a_directory_of_kubelet_configuration_from_1_32_on() {
+        assert_eq!(Platform::rke2(Minor(31)), Platform::Rke2WithFlags);
+        assert_eq!(Platform::rke2(Minor(32)), Platform::Rke2);
+    }
+}

@@ -1,0 +1,405 @@
+use winpool_api::TaintEffect;
+use winpool_facts::{Build, ContainerdLine, Minor};
+
+use super::*;
+use crate::profile;
+
+/// A template in the shape of those of Cluster API's provider for Azure.
+fn azure() -> Value {
+    json!({
+        "format": "cloud-config",
+        "files": [
+            {"path": "c:/k/azure.json", "owner": "root:root", "permissions": "0644",
+             "contentFrom": {"secret": {"name": "azure-json", "key": "worker-node-azure.json"}}},
+            {"path": "C:/defender-exclude-calico.ps1", "permissions": "0744", "content": "Add-MpPreference"},
+        ],
+        "joinConfiguration": {
+            "nodeRegistration": {
+                "criSocket": "npipe:////./pipe/containerd-containerd",
+                "name": "{{ ds.meta_data[\"local_hostname\"] }}",
+                "kubeletExtraArgs": [
+                    {"name": "cloud-provider", "value": "external"},
+                    {"name": "register-with-taints", "value": "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule"},
+                ],
+            },
+        },
+        "preKubeadmCommands": ["powershell C:/defender-exclude-calico.ps1"],
+        "postKubeadmCommands": ["nssm set kubelet start SERVICE_AUTO_START", "powershell C:/k/RestartKubelet.ps1"],
+        "users": [{"name": "capi", "groups": "Administrators", "sshAuthorizedKeys": ["ssh-ed25519 AAAA"]}],
+    })
+}
+
+fn os_taint() -> Taint {
+    Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }
+}
+
+fn rendered(
+    profile: Value,
+    kubelet: u32,
+    containerd: (u32, u32),
+    base: Option<&Value>,
+) -> Result<KubeadmTemplate, Vec<Problem>> {
+    let profile = profile::check(&serde_json::from_value(profile).unwrap()).unwrap();
+    let labels = BTreeMap::from([("agentpool".to_owned(), "web".to_owned())]);
+    let runtime = ContainerRuntime::Containerd(ContainerdLine::new(containerd.0, containerd.1));
+    template(&Machine {
+        taints: &[os_taint()],
+        node_labels: &labels,
+        profile: &profile,
+        variant: Variant { kubelet: Minor(kubelet), runtime, host: Build(20348) },
+        base: base.map(|spec| Base { object: "KubeadmConfigTemplate base", spec }),
+    })
+}
+
+fn spec(profile: Value, base: Option<&Value>) -> Value {
+    rendered(profile, 36, (2, 2), base).unwrap().spec("web-1234")
+}
+
+fn paths(spec: &Value) -> Vec<&str> {
+    spec["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect()
+}
+
+/// The content of the file whose path ends so.
+fn content(spec: &Value, name: &str) -> String {
+    let files = spec["files"].as_array().unwrap();
+    let file = files.iter().find(|file| file["path"].as_str().unwrap().ends_with(name)).unwrap();
+    file["content"].as_str().unwrap().to_owned()
+}
+
+fn argument<'a>(spec: &'a Value, name: &str) -> Option<&'a str> {
+    let arguments = spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].as_array()?;
+    arguments.iter().find(|argument| argument["name"] == name)?["value"].as_str()
+}
+
+#[test]
+fn a_template_without_a_base_has_patch_drop_in_scripts_taints_and_arguments() {
+    let spec = spec(json!({}), None);
+    assert_eq!(
+        paths(&spec),
+        [
+            "C:/k/winpool/patches/kubeletconfiguration0+merge.yaml",
+            "C:/Program Files/containerd/conf.d/50-winpool.toml",
+            "C:/k/winpool/containerd.ps1",
+            "C:/k/winpool/kubelet.ps1",
+        ]
+    );
+    assert_eq!(spec["joinConfiguration"]["patches"], json!({"directory": "C:/k/winpool/patches"}));
+    let registration = &spec["joinConfiguration"]["nodeRegistration"];
+    assert_eq!(registration["taints"], json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]));
+    assert_eq!(registration["criSocket"], "npipe:////./pipe/containerd-containerd");
+    assert_eq!(argument(&spec, "windows-priorityclass"), Some("ABOVE_NORMAL_PRIORITY_CLASS"));
+    assert_eq!(argument(&spec, "node-labels"), Some("agentpool=web"));
+    let run = |script: &str| {
+        format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File C:/k/winpool/{script}")
+    };
+    assert_eq!(spec["preKubeadmCommands"], json!([run("containerd.ps1")]));
+    assert_eq!(spec["postKubeadmCommands"], json!([run("kubelet.ps1")]));
+}
+
+#[test]
+fn nothing_of_the_base_is_lost() {
+    let base = azure();
+    let spec = spec(
+        json!({"containerd": {"registryMirrors": [{"registry": "docker.io", "endpoints": ["https://m.example"]}]}}),
+        Some(&base),
+    );
+    for key in ["format", "users"] {
+        assert_eq!(spec[key], base[key], "{key}");
+    }
+    for key in ["files", "preKubeadmCommands", "postKubeadmCommands"] {
+        let (before, after) = (base[key].as_array().unwrap(), spec[key].as_array().unwrap());
+        assert_eq!(&after[..before.len()], before, "{key}");
+    }
+    let registration = &spec["joinConfiguration"]["nodeRegistration"];
+    assert_eq!(registration["name"], base["joinConfiguration"]["nodeRegistration"]["name"]);
+    assert_eq!(argument(&spec, "cloud-provider"), Some("external"));
+    assert!(paths(&spec).contains(&"C:/Program Files/containerd/certs.d/docker.io/hosts.toml"));
+}
+
+/// The taints of the patch, as a flag would have them.
+fn patch_taints(spec: &Value) -> String {
+    let patch: Value = serde_saphyr::from_str(&content(spec, "kubeletconfiguration0+merge.yaml")).unwrap();
+    let text = |taint: &Value| {
+        let field = |name: &str| taint[name].as_str().unwrap_or_default();
+        format!("{}={}:{}", field("key"), field("value"), field("effect"))
+    };
+    patch["registerWithTaints"].as_array().unwrap().iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn a_node_registers_with_the_taints_of_the_base_of_the_pool_and_of_cluster_api() {
+    const OWN: &str = "node.cluster.x-k8s.io/uninitialized=:NoSchedule";
+    const CLOUD: &str = "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
+    let base = |arguments: Value, taints: Value| {
+        let mut base = azure();
+        let registration = &mut base["joinConfiguration"]["nodeRegistration"];
+        registration["kubeletExtraArgs"] = arguments;
+        registration["taints"] = taints;
+        base
+    };
+    let team = json!([{"key": "team", "effect": "NoExecute"}]);
+    let table = [
+        (None, format!("os=windows:NoSchedule,{OWN}"), false),
+        // The kubelet adds the taint of the cloud provider itself: two of them would be refused.
+        (Some(azure()), format!("os=windows:NoSchedule,{OWN}"), true),
+        (
+            Some(base(json!([{"name": "register-with-taints", "value": CLOUD}]), team.clone())),
+            format!("{CLOUD},os=windows:NoSchedule,team=:NoExecute,{OWN}"),
+            true,
+        ),
+        (
+            Some(base(json!([{"name": "cloud-provider", "value": "external"}]), team)),
+            format!("team=:NoExecute,os=windows:NoSchedule,{OWN}"),
+            false,
+        ),
+        (
+            Some(base(
+                json!([{"name": "register-with-taints", "value": format!("{OWN},os=windows:NoSchedule")}]),
+                Value::Null,
+            )),
+            format!("{OWN},os=windows:NoSchedule"),
+            true,
+        ),
+    ];
+    // What cloud-init evaluates on the machine stays in the flag.
+    let evaluated = base(json!([{"name": "register-with-taints", "value": "{{ taint }}"}]), Value::Null);
+    let spec_of = spec(json!({}), Some(&evaluated));
+    assert_eq!(argument(&spec_of, "register-with-taints"), Some("{{ taint }},os=windows:NoSchedule"));
+    assert_eq!(patch_taints(&spec_of), format!("os=windows:NoSchedule,{OWN}"));
+    for (base, expected, has_flag) in table {
+        let spec = spec(json!({}), base.as_ref());
+        assert_eq!(patch_taints(&spec), expected, "{base:?}");
+        assert_eq!(argument(&spec, "register-with-taints"), has_flag.then_some(expected.as_str()), "{base:?}");
+    }
+}
+
+#[test]
+fn what_decides_the_registration_is_in_the_first_arguments() {
+    let mut base = azure();
+    let registration = &mut base["joinConfiguration"]["nodeRegistration"];
+    registration["kubeletExtraArgs"] = json!([
+        {"name": "cloud-provider", "value": "external"},
+        {"name": "node-ip", "value": "10.0.0.4"},
+        {"name": "v", "value": "2"},
+        {"name": "node-labels", "value": "a=b"},
+    ]);
+    let first = |base: &Value| -> Vec<String> {
+        let script = content(&spec(json!({}), Some(base)), "containerd.ps1");
+        let lines = script.lines().map(str::trim).filter(|line| line.starts_with("'--"));
+        lines.map(|line| line.trim_matches('\'').to_owned()).collect()
+    };
+    let class = "--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS";
+    let labels = "--node-labels=a=b,agentpool=web";
+    // The name of the base is evaluated on the machine.
+    assert_eq!(first(&base), [labels, "--cloud-provider=external", "--node-ip=10.0.0.4", class]);
+    base["joinConfiguration"]["nodeRegistration"]["name"] = json!("win-1");
+    assert_eq!(
+        first(&base),
+        [labels, "--cloud-provider=external", "--hostname-override=win-1", "--node-ip=10.0.0.4", class]
+    );
+}
+
+#[test]
+fn the_patch_removes_the_fields_of_the_cluster_that_stop_a_windows_kubelet() {
+    // What kubeadm stores for a cluster with Linux nodes, and what its own program made of a patch with null: nothing.
+    let cluster = json!({
+        "kind": "KubeletConfiguration", "cgroupDriver": "systemd", "cgroupRoot": "/", "systemCgroups": "/system.slice",
+        "singleProcessOOMKill": false, "userNamespaces": {"idsPerPod": 65536}, "defaultPodSysctls": {"net.core.somaxconn": "1024"},
+        "enforceNodeAllocatable": ["pods"], "clusterDNS": ["10.96.0.10"],
+    });
+    let removed = |minor: u32| -> Vec<String> {
+        let spec = rendered(json!({}), minor, (2, 2), None).unwrap().spec("s");
+        let patch: Value = serde_saphyr::from_str(&content(&spec, "kubeletconfiguration0+merge.yaml")).unwrap();
+        let mut merged = cluster.clone();
+        json_patch::merge(&mut merged, &patch);
+        assert_eq!((&merged["enforceNodeAllocatable"], &merged["clusterDNS"]), (&json!([]), &cluster["clusterDNS"]));
+        assert!(merged.as_object().unwrap().values().all(|value| !value.is_null()), "{merged}");
+        let fields = cluster.as_object().unwrap().keys();
+        fields.filter(|field| merged.get(field.as_str()).is_none()).cloned().collect()
+    };
+    let (oom, users, sysctls) = ("singleProcessOOMKill", "userNamespaces", "defaultPodSysctls");
+    for (minors, mut expected) in [
+        (30..=31, vec!["systemCgroups"]),
+        (32..=32, vec!["systemCgroups", oom]),
+        (33..=36, vec!["systemCgroups", oom, users]),
+        (37..=38, vec!["systemCgroups", oom, users, sysctls]),
+    ] {
+        expected.sort_unstable();
+        for minor in minors {
+            let mut found = removed(minor);
+            found.sort();
+            assert_eq!(found, expected, "1.{minor}");
+        }
+    }
+}
+
+#[test]
+fn a_template_that_restarts_the_kubelet_itself_gets_no_second_restart() {
+    let spec = spec(json!({}), Some(&azure()));
+    assert_eq!(spec["postKubeadmCommands"], azure()["postKubeadmCommands"]);
+    assert!(!paths(&spec).contains(&"C:/k/winpool/kubelet.ps1"));
+}
+
+#[test]
+fn the_patch_is_written_to_the_directory_of_the_base() {
+    let mut base = azure();
+    base["joinConfiguration"]["patches"] = json!({"directory": "C:\\patches\\"});
+    let spec = spec(json!({}), Some(&base));
+    assert_eq!(spec["joinConfiguration"]["patches"]["directory"], "C:\\patches");
+    assert!(paths(&spec).contains(&"C:\\patches/kubeletconfiguration0+merge.yaml"));
+}
+
+#[test]
+fn large_files_are_in_the_secret() {
+    let settings: Vec<String> = (0..600).map(|number| format!("\"key{number}{}\" = \"5s\"", "x".repeat(20))).collect();
+    let extra = format!("[timeouts]\n{}\n", settings.join("\n"));
+    let template = rendered(json!({"containerd": {"extraConfig": extra}}), 36, (2, 2), None).unwrap();
+    let spec = template.spec("web-1234");
+    let reference =
+        json!({"secret": {"name": "web-1234-files", "key": "Program-Files-containerd-conf.d-50-winpool.toml"}});
+    assert_eq!(spec["files"][1]["contentFrom"], reference);
+    assert_eq!(template.secret.keys().collect::<Vec<_>>(), ["Program-Files-containerd-conf.d-50-winpool.toml"]);
+}
+
+#[test]
+fn containerd_1_gets_its_settings_in_the_main_file() {
+    let mut base = azure();
+    let main = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\nbin_dir = \"C:/opt/cni/bin\"\n";
+    base["files"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"path": "C:\\Program Files\\containerd\\config.toml", "content": main}));
+    let merged = rendered(json!({}), 34, (1, 7), Some(&base)).unwrap().spec("s");
+    let text = merged["files"][2]["content"].as_str().unwrap();
+    let file: toml::Table = text.parse().unwrap();
+    let cri = &file["plugins"]["io.containerd.grpc.v1.cri"];
+    assert_eq!(cri["cni"]["bin_dir"].as_str(), Some("C:/opt/cni/bin"));
+    assert!(cri["sandbox_image"].as_str().unwrap().contains("pause"));
+
+    let cni = json!({"containerd": {"cni": {"binDir": "C:\\opt\\cni\\bin", "confDir": "C:\\etc\\cni\\net.d"}}});
+    let whole = rendered(cni, 34, (1, 7), Some(&azure())).unwrap().spec("s");
+    assert!(paths(&whole).contains(&"C:/Program Files/containerd/config.toml"));
+}
+
+#[test]
+fn what_cannot_be_added_to_is_named() {
+    let with = |change: fn(&mut Value)| {
+        let mut base = azure();
+        change(&mut base);
+        base
+    };
+    let table: [(Value, u32, (u32, u32), &str); 11] = [
+        (
+            with(|base| base["format"] = json!("ignition")),
+            36,
+            (2, 2),
+            "spec.template.spec.format: the format is ignition",
+        ),
+        (
+            with(|base| drop(base.as_object_mut().unwrap().remove("joinConfiguration"))),
+            36,
+            (2, 2),
+            "spec.template.spec.joinConfiguration: there is no joinConfiguration",
+        ),
+        (
+            with(|base| base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!({"v": "2"})),
+            36,
+            (2, 2),
+            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: the arguments are not a list",
+        ),
+        (
+            with(|base| {
+                base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"][0] =
+                    json!({"name": "windows-priorityclass", "value": "NORMAL_PRIORITY_CLASS"})
+            }),
+            36,
+            (2, 2),
+            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: the kubelet argument windows-priorityclass is \
+             \"NORMAL_PRIORITY_CLASS\", and the profile sets \"ABOVE_NORMAL_PRIORITY_CLASS\"",
+        ),
+        (
+            with(|base| {
+                base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"][0] =
+                    json!({"name": "pod-infra-container-image", "value": "pause"})
+            }),
+            36,
+            (2, 2),
+            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: kubelet 1.36 does not know the argument \
+             pod-infra-container-image",
+        ),
+        (
+            with(|base| {
+                base["joinConfiguration"]["nodeRegistration"]["taints"] =
+                    json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}])
+            }),
+            36,
+            (2, 2),
+            "spec.template.spec.joinConfiguration.nodeRegistration.taints: the template has the taint os=Windows:NoSchedule, and \
+             the pool os=windows:NoSchedule",
+        ),
+        (
+            with(|base| {
+                base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"][0] =
+                    json!({"name": "node-labels", "value": "agentpool=db"})
+            }),
+            36,
+            (2, 2),
+            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: node-labels has agentpool=db",
+        ),
+        (
+            with(|base| base["files"][0]["path"] = json!("C:/k/winpool/containerd.ps1")),
+            36,
+            (2, 2),
+            "spec.template.spec.files[0].path: the template has the file C:/k/winpool/containerd.ps1",
+        ),
+        (azure(), 29, (1, 7), "status.nodeInfo.kubeletVersion: kubelet 1.29 is older than 1.30"),
+        (azure(), 34, (1, 6), "status.nodeInfo.containerRuntimeVersion: containerd 1.6.0 is older than 1.7.0"),
+        (azure(), 34, (1, 7), "spec.containerd.cni: containerd 1.7.0 needs a complete configuration file"),
+    ];
+    for (base, kubelet, containerd, expected) in table {
+        let problems = rendered(json!({}), kubelet, containerd, Some(&base)).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.to_string().contains(expected)), "{expected}\n{problems:?}");
+    }
+}
+
+#[test]
+fn no_value_of_a_user_becomes_code() {
+    let script = scripts::containerd(
+        &[("HTTP_PROXY", "http://p/$(calc)`n;x"), ("NO_PROXY", "it's")],
+        &["--node-labels=a=b".into()],
+    );
+    let environment = "$environment = @(\r\n  'HTTP_PROXY=http://p/$(calc)`n;x'\r\n  'NO_PROXY=it''s'\r\n)\r\n";
+    let arguments = "$arguments = @(\r\n  '--node-labels=a=b'\r\n)\r\n";
+    assert!(script.contains(environment) && script.contains(arguments), "{script}");
+    let empty = scripts::containerd(&[], &[]);
+    assert!(empty.contains("$environment = @()\r\n") && empty.contains("$arguments = @()\r\n"), "{empty}");
+}
+
+#[test]
+fn the_first_start_of_a_service_has_the_labels_of_the_node() {
+    let spec = spec(json!({}), None);
+    let script = spec["files"][2]["content"].as_str().unwrap();
+    assert!(
+        script.contains(
+            "  '--node-labels=agentpool=web'\r\n  '--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS'\r\n)"
+        ),
+        "{script}"
+    );
+}
+
+#[test]
+fn an_argument_that_overrides_the_profile_is_refused() {
+    let mut base = azure();
+    let arguments = &mut base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"];
+    arguments.as_array_mut().unwrap().push(json!({"name": "max-pods", "value": "50"}));
+    let problems = rendered(json!({}), 36, (2, 2), Some(&base)).unwrap_err();
+    assert_eq!(problems[0].wrong, "the kubelet argument max-pods overrides the setting of the profile");
+    // The verbosity is only a setting of the profile if the profile has it.
+    arguments_with_v(&mut base);
+    assert!(rendered(json!({}), 36, (2, 2), Some(&base)).is_ok());
+    assert!(rendered(json!({"kubelet": {"logging": {"verbosity": 4}}}), 36, (2, 2), Some(&base)).is_err());
+}
+
+fn arguments_with_v(base: &mut Value) {
+    base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "v", "value": "2"}]);
+}

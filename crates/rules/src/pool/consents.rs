@@ -1,0 +1,231 @@
+//! The changes that an administrator allows by annotations on a pool, and the known issues that are acknowledged.
+//!
+//! The value of an annotation names the allowed change, so that one manifest works in every cluster and does not allow
+//! a later change of the spec.
+
+use std::collections::BTreeMap;
+
+use winpool_api::{Taint, names::annotation};
+use winpool_core::kubernetes::shell_quoted;
+
+use super::Members;
+
+/// A change that requires a consent.
+#[derive(Clone, Copy, Debug)]
+pub enum Consent<'a> {
+    /// Nodes that this selector does not match are released.
+    Release(&'a Members),
+    /// A change to this windowsVersion leaves pods without a node.
+    Strand(&'a str),
+    /// These NoExecute taints evict pods.
+    Evict(&'a [&'a Taint]),
+    /// These taints leave pods Pending.
+    Pending(&'a [&'a Taint]),
+    /// Existing nodes and machines get the renderings with these digests, although only winpool changed.
+    Rendering(&'a [&'a str]),
+}
+
+impl Consent<'_> {
+    /// The annotation that allows the change, and its value.
+    fn annotation(self) -> (&'static str, String) {
+        let list = |taints: &[&Taint]| taints.iter().map(|taint| value_of(taint)).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Release(members) => (annotation::ALLOW_RELEASE, members.to_string()),
+            Self::Strand(windows_version) => (annotation::ALLOW_STRAND, windows_version.to_owned()),
+            Self::Evict(taints) => (annotation::ALLOW_EVICT, list(taints)),
+            Self::Pending(taints) => (annotation::ALLOW_PENDING, list(taints)),
+            Self::Rendering(digests) => (annotation::ALLOW_RENDERING, digests.join(",")),
+        }
+    }
+
+    /// The command that allows the change.
+    pub fn command(self, pool: &str) -> String {
+        let (name, value) = self.annotation();
+        format!("kubectl annotate wnp {pool} {} --overwrite", shell_quoted(&format!("{name}={value}")))
+    }
+}
+
+/// The consents of a pool, by the name of their annotation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consents(BTreeMap<&'static str, String>);
+
+impl Consents {
+    /// The consents in the annotations of a pool.
+    pub fn read(annotations: &BTreeMap<String, String>) -> Self {
+        let names = [
+            annotation::ALLOW_RELEASE,
+            annotation::ALLOW_STRAND,
+            annotation::ALLOW_EVICT,
+            annotation::ALLOW_PENDING,
+            annotation::ALLOW_RENDERING,
+            annotation::ACKNOWLEDGE_ISSUES,
+        ];
+        Self(names.into_iter().filter_map(|name| Some((name, annotations.get(name)?.trim().to_owned()))).collect())
+    }
+
+    /// These consents, and those of `others` that these do not have.
+    pub fn or(&self, others: &Self) -> Self {
+        Self(others.0.iter().chain(&self.0).map(|(name, value)| (*name, value.clone())).collect())
+    }
+
+    /// The ids of the known issues that are acknowledged, as they are written.
+    pub fn acknowledged(&self) -> impl Iterator<Item = &str> {
+        let list = self.0.get(annotation::ACKNOWLEDGE_ISSUES).map_or("", String::as_str);
+        entries(list).filter(|id| !id.is_empty())
+    }
+
+    /// Whether a known issue is acknowledged.
+    pub fn acknowledges(&self, issue: &str) -> bool {
+        self.acknowledged().any(|id| id.eq_ignore_ascii_case(issue))
+    }
+
+    /// Whether a change is allowed. Taints are listed as `key=value` or `key`, separated by commas, and so are digests.
+    pub fn allow(&self, change: Consent) -> bool {
+        let (name, value) = change.annotation();
+        self.0.get(name).is_some_and(|allowed| match change {
+            Consent::Release(_) => *allowed == value,
+            Consent::Strand(_) => allowed.eq_ignore_ascii_case(&value),
+            Consent::Evict(taints) | Consent::Pending(taints) => taints.iter().all(|taint| names(allowed, taint)),
+            Consent::Rendering(digests) => {
+                digests.iter().all(|digest| entries(allowed).any(|allowed| allowed == *digest))
+            }
+        })
+    }
+}
+
+fn names(list: &str, taint: &Taint) -> bool {
+    entries(list).any(|allowed| allowed == value_of(taint) || allowed == taint.key)
+}
+
+/// The entries of a list that is separated by commas.
+fn entries(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim)
+}
+
+fn value_of(taint: &Taint) -> String {
+    match taint.value.as_str() {
+        "" => taint.key.clone(),
+        value => format!("{}={value}", taint.key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use winpool_api::{LabelSelector, SelectorOperator, SelectorRequirement, TaintEffect};
+
+    use super::*;
+
+    fn consents(name: &str, value: &str) -> Consents {
+        Consents::read(&BTreeMap::from([(name.to_owned(), value.to_owned())]))
+    }
+
+    fn taint(key: &str, value: &str) -> Taint {
+        Taint { key: key.into(), value: value.into(), effect: TaintEffect::NoExecute }
+    }
+
+    fn selector() -> Members {
+        Members::Selector(LabelSelector {
+            match_labels: [("agentpool".to_owned(), "web".to_owned())].into(),
+            match_expressions: vec![SelectorRequirement {
+                key: "zone".into(),
+                operator: SelectorOperator::NotIn,
+                values: vec!["a".into(), "b".into()],
+            }],
+        })
+    }
+
+    #[test]
+    fn a_release_is_allowed_for_the_selector_that_the_annotation_names() {
+        let table = [
+            ("agentpool=web,zone notin (a,b)", true),
+            (" agentpool=web,zone notin (a,b) ", true),
+            ("agentpool=web", false),
+            ("2", false),
+            ("", false),
+        ];
+        for (value, expected) in table {
+            let consents = consents("winpool.dev/allow-release", value);
+            assert_eq!(consents.allow(Consent::Release(&selector())), expected, "{value}");
+            assert!(!consents.allow(Consent::Release(&Members::Fallback)), "{value}");
+        }
+        assert!(consents("winpool.dev/allow-release", "fallback").allow(Consent::Release(&Members::Fallback)));
+        assert_eq!(
+            Consent::Release(&selector()).command("web"),
+            "kubectl annotate wnp web 'winpool.dev/allow-release=agentpool=web,zone notin (a,b)' --overwrite"
+        );
+    }
+
+    #[test]
+    fn stranding_is_allowed_for_the_version_that_the_annotation_names() {
+        for (value, expected) in [("ltsc2025", true), ("LTSC2025", true), ("ltsc2022", false), ("3", false)] {
+            assert_eq!(
+                consents("winpool.dev/allow-strand", value).allow(Consent::Strand("ltsc2025")),
+                expected,
+                "{value}"
+            );
+        }
+        assert_eq!(
+            Consent::Strand("ltsc2025").command("web"),
+            "kubectl annotate wnp web winpool.dev/allow-strand=ltsc2025 --overwrite"
+        );
+    }
+
+    #[test]
+    fn an_eviction_is_allowed_for_the_taints_that_the_annotation_names() {
+        let table = [
+            ("os=windows", true),
+            ("os", true),
+            ("gpu=a, os=windows", true),
+            ("os=linux", false),
+            ("o", false),
+            ("", false),
+        ];
+        for (value, expected) in table {
+            assert_eq!(
+                consents("winpool.dev/allow-evict", value).allow(Consent::Evict(&[&taint("os", "windows")])),
+                expected,
+                "{value}"
+            );
+        }
+        assert_eq!(
+            Consent::Evict(&[&taint("os", "windows"), &taint("maintenance", "")]).command("web"),
+            "kubectl annotate wnp web winpool.dev/allow-evict=os=windows,maintenance --overwrite"
+        );
+    }
+
+    #[test]
+    fn a_rendering_is_allowed_by_its_digest() {
+        let table = [
+            ("3f9a1c0d2e", true),
+            ("77ab02c4d1, 3f9a1c0d2e", true),
+            ("77ab02c4d1", false),
+            ("3f9a", false),
+            ("", false),
+        ];
+        for (value, expected) in table {
+            let consents = consents("winpool.dev/allow-rendering", value);
+            assert_eq!(consents.allow(Consent::Rendering(&["3f9a1c0d2e"])), expected, "{value}");
+        }
+        assert_eq!(
+            Consent::Rendering(&["3f9a1c0d2e", "77ab02c4d1"]).command("web"),
+            "kubectl annotate wnp web winpool.dev/allow-rendering=3f9a1c0d2e,77ab02c4d1 --overwrite"
+        );
+    }
+
+    #[test]
+    fn issues_are_acknowledged_by_their_ids() {
+        let listed = consents("winpool.dev/acknowledge-issues", " CVE-2023-3676,kb5040437,, typo");
+        assert_eq!(listed.acknowledged().collect::<Vec<_>>(), ["CVE-2023-3676", "kb5040437", "typo"]);
+        for (issue, expected) in [("CVE-2023-3676", true), ("KB5040437", true), ("CVE-2023-3955", false), ("", false)] {
+            assert_eq!(listed.acknowledges(issue), expected, "{issue}");
+        }
+        assert_eq!(Consents::default().acknowledged().count(), 0);
+    }
+
+    #[test]
+    fn consents_of_a_file_come_before_those_of_the_cluster() {
+        let (file, cluster) = (consents("winpool.dev/allow-strand", "1809"), consents("winpool.dev/allow-evict", "os"));
+        let both = file.or(&cluster);
+        assert!(both.allow(Consent::Strand("1809")) && both.allow(Consent::Evict(&[&taint("os", "windows")])));
+    }
+}

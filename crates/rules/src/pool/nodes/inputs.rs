@@ -1,0 +1,418 @@
+//! The plan of a single node.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Taint as NodeTaint;
+use winpool_api::{
+    Taint, TaintEffect, TaintKey,
+    names::{label, reason},
+};
+use winpool_core::{node::WindowsNode, release_labels};
+
+use super::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField};
+use crate::{
+    operation::{Edit, NodeEdit, Purpose, RejectedPart, Rejection, TaintEdit},
+    ownership::{AppliedKeys, RecordState},
+    pool::Snapshot,
+    revert::{FieldWrite, ObjectId, RevertPolicy, WINDOW},
+};
+use winpool_core::record::{Origin, Record};
+
+/// The age of a node up to which its taints count as those with which it was created, because its annotation names the
+/// pool, or it has the rendered configuration. A kubelet can cause both later, when an administrator may have set the taints.
+const REGISTRATION: SignedDuration = SignedDuration::from_mins(10);
+
+/// The inputs of the plan of one node, in addition to the desired state.
+pub struct NodeInputs<'a> {
+    pub snapshot: &'a Snapshot,
+    pub applied: &'a AppliedKeys,
+    pub node: &'a WindowsNode,
+    pub record_state: RecordState<'a>,
+    /// The NoExecute taints that would evict pods.
+    pub evicting: &'a [TaintKey],
+    /// Whether the kubelet registered with a rendered configuration.
+    pub configured: bool,
+    /// The labels for releases that pods on the node select.
+    pub selected: &'a BTreeSet<String>,
+}
+
+/// The edits of the labels, and the labels in the next record.
+#[derive(Default)]
+struct EditedLabels {
+    edits: BTreeMap<String, Option<String>>,
+    record: BTreeMap<String, Origin>,
+}
+
+/// All taints after the edits, and the taints in the next record.
+struct EditedTaints {
+    all: Vec<NodeTaint>,
+    edits: Vec<TaintEdit>,
+    record: BTreeMap<TaintKey, Origin>,
+}
+
+impl NodeInputs<'_> {
+    /// The change to the desired state.
+    pub fn apply(&self, desired: &DesiredNode, config: DesiredConfig) -> NodePlan {
+        let mut plan = NodePlan::default();
+        let labels = self.desired_labels(desired, &mut plan);
+        let taints = self.desired_taints(desired, &mut plan);
+        let is_tainted = taints.all != self.node.taints;
+        let waits = |edit: &TaintEdit| matches!(edit, TaintEdit::Set(key, _) if desired.untolerated.contains(key));
+        let waits = taints.edits.iter().any(waits);
+        let joins = self.record_state.verified().is_none_or(|record| record.pool != desired.pool);
+        let purpose = if joins {
+            Purpose::Taint
+        } else if labels.edits.is_empty() && !is_tainted {
+            Purpose::Configure
+        } else {
+            Purpose::Repair
+        };
+        let record = Record { pool: desired.pool.to_owned(), taints: taints.record, labels: labels.record };
+        let record = self.edit_of_record(record, !labels.edits.is_empty() || is_tainted);
+        plan.unverified = match &record {
+            Edit::Set(record) => unverified(record),
+            Edit::Keep | Edit::Remove => self.record_state.record().map(unverified).unwrap_or_default(),
+        };
+        let config = match config {
+            DesiredConfig::Named(name) => Some(name),
+            DesiredConfig::None => None,
+            DesiredConfig::Unchanged => self.node.config.as_deref(),
+        };
+        let edit = NodeEdit {
+            labels: labels.edits,
+            config: self.edit_of_config(config),
+            taints: is_tainted.then_some(taints.all),
+            taint_edits: taints.edits,
+            classes: if waits { desired.extended_classes.clone() } else { BTreeSet::new() },
+            record,
+            replaces_registration: self.record_state == RecordState::None && self.node.registered_with.is_some(),
+            purpose,
+            if_rejected: None,
+        };
+        let edit = self.without_rejected(edit, &mut plan);
+        plan.edit = (!edit.is_empty()).then(|| Arc::new(edit));
+        plan
+    }
+
+    /// Leaves out what admission has rejected, and plans what to leave out next: first the taints, and if admission rejects the
+    /// rest too, everything but the taints.
+    fn without_rejected(&self, edit: NodeEdit, plan: &mut NodePlan) -> NodeEdit {
+        let is_tainted = edit.taints.is_some();
+        let if_rejected = match self.rejection() {
+            None => is_tainted.then_some(RejectedPart::Taints),
+            Some(Rejection { part: RejectedPart::Metadata, message }) if is_tainted => {
+                plan.add(Obstacle::Rejected(message.clone()));
+                let NodeEdit { taints, taint_edits, classes, purpose, .. } = edit;
+                return NodeEdit { taints, taint_edits, classes, purpose, ..NodeEdit::default() };
+            }
+            Some(_) => plan.obstacle(reason::REFUSED).map(|_| RejectedPart::Metadata),
+        };
+        NodeEdit { if_rejected, ..edit }
+    }
+
+    /// The change that removes everything that pools added, including label, configuration and record. It is not
+    /// written without the taints. What pools added and the pool does not own stays on the node, with its record. On a node
+    /// without the label of Windows, the policy winpool-operator allows no other record.
+    pub fn release(&self) -> NodePlan {
+        let (mut labels, mut taints) = (EditedLabels::default(), self.present_taints());
+        self.remove_labels(&mut labels, |_| true);
+        self.remove_taints(&mut taints, |_| true);
+        if self.node.labelled_pool().is_some() {
+            labels.edits.insert(label::POOL.to_owned(), None);
+        }
+        // Unknown pods may select them.
+        let unselected = self.present_release_labels().filter(|key| !self.selected.contains(*key));
+        let removable = unselected.filter(|_| self.snapshot.pods.is_some());
+        labels.edits.extend(removable.map(|key| (key.clone(), None)));
+        let record = match self.record_state {
+            RecordState::None => Edit::Keep,
+            RecordState::Verified { record, .. } if !(taints.record.is_empty() && labels.record.is_empty()) => {
+                let left = Record { pool: record.pool.clone(), taints: taints.record, labels: labels.record };
+                if self.node.is_windows() { self.edit_of_record(left, false) } else { Edit::Keep }
+            }
+            RecordState::Verified { .. } | RecordState::Unverified(_) => Edit::Remove,
+        };
+        let edit = NodeEdit {
+            labels: labels.edits,
+            config: self.edit_of_config(None),
+            taints: (taints.all != self.node.taints).then_some(taints.all),
+            taint_edits: taints.edits,
+            record,
+            purpose: Purpose::Release,
+            ..NodeEdit::default()
+        };
+        NodePlan { edit: (!edit.is_empty()).then(|| Arc::new(edit)), ..NodePlan::default() }
+    }
+
+    fn desired_labels(&self, desired: &DesiredNode, plan: &mut NodePlan) -> EditedLabels {
+        let mut labels = EditedLabels::default();
+        // The label with the name of the pool is not recorded, because only winpool sets it.
+        if self.node.labelled_pool() != Some(desired.pool)
+            && self.may_write(&FieldWrite::label(label::POOL, Some(desired.pool)), plan)
+        {
+            labels.edits.insert(label::POOL.to_owned(), Some(desired.pool.to_owned()));
+        }
+        for (key, value) in desired.labels {
+            self.desired_label(key, value, &mut labels, plan);
+        }
+        // RuntimeClasses select by it. The kubelet sets it only when it starts, and other clients can remove it.
+        if let Ok(version) = self.node.os {
+            self.desired_label(label::WINDOWS_BUILD, &version.build.to_string(), &mut labels, plan);
+        }
+        self.remove_labels(&mut labels, |key| self.may_write(&FieldWrite::label(key, None), plan));
+        self.release_labels(&mut labels, plan);
+        labels
+    }
+
+    /// Sets the labels for the releases whose images the node runs. Like the label with the name of the pool they are not
+    /// recorded. A label is not removed while pods on the node select it: a kubelet that restarts would reject them.
+    fn release_labels(&self, labels: &mut EditedLabels, plan: &mut NodePlan) {
+        let runs = self.node.release_labels();
+        let is_set = |key: &str| self.node.labels.get(key).map(String::as_str) == Some(label::RUNS_VALUE);
+        for key in runs.iter().filter(|key| !is_set(key)) {
+            if self.may_write(&FieldWrite::label(key, Some(label::RUNS_VALUE)), plan) {
+                labels.edits.insert(key.clone(), Some(label::RUNS_VALUE.to_owned()));
+            }
+        }
+        for key in self.present_release_labels().filter(|key| !runs.contains(*key) && !self.selected.contains(*key)) {
+            if self.may_write(&FieldWrite::label(key, None), plan) {
+                labels.edits.insert(key.clone(), None);
+            }
+        }
+    }
+
+    fn present_release_labels(&self) -> impl Iterator<Item = &String> {
+        self.node.labels.keys().filter(|key| release_labels::is_release_label(key))
+    }
+
+    fn desired_label(&self, key: &str, value: &str, labels: &mut EditedLabels, plan: &mut NodePlan) {
+        let present = self.node.labels.get(key);
+        let recorded = self.recorded().and_then(|record| record.labels.get(key)).map(|origin| self.carried(*origin));
+        if present.map(String::as_str) == Some(value) {
+            labels.record.insert(key.to_owned(), recorded.unwrap_or(Origin::Found));
+            return;
+        }
+        let foreign = present.filter(|_| !self.applied.owns_label(self.record_state, key));
+        if let Some(present) = foreign {
+            plan.add(Obstacle::LabelConflict(format!("{key}={present} instead of {key}={value}")));
+        } else if self.may_write(&FieldWrite::label(key, Some(value)), plan) {
+            labels.record.insert(key.to_owned(), Origin::Added);
+            labels.edits.insert(key.to_owned(), Some(value.to_owned()));
+            return;
+        }
+        labels.record.extend(recorded.map(|origin| (key.to_owned(), origin)));
+    }
+
+    /// Removes recorded labels that are not desired. Labels that no pool owns stay on the node and in the record.
+    fn remove_labels(&self, labels: &mut EditedLabels, mut may_write: impl FnMut(&str) -> bool) {
+        for (key, origin) in self.recorded().into_iter().flat_map(|record| &record.labels) {
+            let is_present = self.node.labels.contains_key(key);
+            if *origin == Origin::Found || !is_present || labels.record.contains_key(key) {
+                continue;
+            }
+            if self.applied.owns_label(self.record_state, key) && may_write(key) {
+                labels.edits.insert(key.clone(), None);
+            } else {
+                labels.record.insert(key.clone(), self.carried(*origin));
+            }
+        }
+    }
+
+    fn desired_taints(&self, desired: &DesiredNode, plan: &mut NodePlan) -> EditedTaints {
+        let mut taints = self.present_taints();
+        for taint in desired.taints {
+            self.desired_taint(desired, taint, &mut taints, plan);
+        }
+        // While a taint of the spec is missing, the former ones keep Linux pods off the node.
+        let complete = desired.taints.iter().all(|taint| taints.has(taint));
+        self.remove_taints(&mut taints, |key| complete && self.may_write_taint(&FieldWrite::taint(key, None), plan));
+        if complete {
+            self.remove_replaced(desired, &mut taints, plan);
+        }
+        taints
+    }
+
+    fn present_taints(&self) -> EditedTaints {
+        EditedTaints { all: self.node.taints.clone(), edits: Vec::new(), record: BTreeMap::new() }
+    }
+
+    fn desired_taint(&self, desired: &DesiredNode, taint: &Taint, taints: &mut EditedTaints, plan: &mut NodePlan) {
+        let key = TaintKey::from(taint);
+        let recorded = self.recorded().and_then(|record| record.taints.get(&key)).map(|origin| self.carried(*origin));
+        let present = taints.all.iter().find(|present| TaintKey::from(*present) == key);
+        let present = present.map(|present| present.value.clone().unwrap_or_default());
+        let evicts = taint.effect == TaintEffect::NoExecute && self.evicting.contains(&key);
+        let write = FieldWrite::taint(&key, Some(&taint.value));
+        let is_replaced =
+            |present: &String| desired.replaced.contains(&Taint { value: present.clone(), ..taint.clone() });
+        match present {
+            Some(value) if value == taint.value => {
+                self.report_conflict(&write, plan);
+                // A kubelet that registered with a rendered configuration, or an admission policy, has added the taint.
+                let registered = self.record_state == RecordState::None
+                    && self.is_new()
+                    && (self.configured || self.node.is_registered_with(desired.pool, &key));
+                let origin = recorded.unwrap_or(if registered { Origin::Added } else { Origin::Found });
+                taints.record.insert(key, origin);
+                return;
+            }
+            Some(present) if !self.applied.owns_taint(self.record_state, &key) && !is_replaced(&present) => {
+                let [present, wanted] = [&present, &taint.value].map(|value| key.with_value(value));
+                plan.add(Obstacle::TaintConflict(format!("{present} instead of {wanted}")));
+            }
+            _ if evicts => plan.add(Obstacle::WouldEvict(key.clone())),
+            _ if desired.held.contains(&key) => plan.add(Obstacle::WouldStrand(key.clone())),
+            // A taint that was removed from the node is added again, so that the taint of a node cannot be removed by
+            // making a RuntimeClass unchangeable.
+            _ if desired.blocked.contains(&key) && (present.is_some() || recorded != Some(Origin::Added)) => {
+                plan.add(Obstacle::Untolerated(key.clone()));
+            }
+            _ if desired.awaited.contains(&key) => plan.add(Obstacle::ClassNotWritten(key.clone())),
+            _ if self.may_write_taint(&write, plan) => return taints.set(key, &taint.value),
+            _ => {}
+        }
+        taints.record.extend(recorded.map(|origin| (key, origin)));
+    }
+
+    /// Removes recorded taints that are not desired. Taints that no pool owns stay on the node and in the record.
+    fn remove_taints(&self, taints: &mut EditedTaints, mut may_write: impl FnMut(&TaintKey) -> bool) {
+        for (key, origin) in self.recorded().into_iter().flat_map(|record| &record.taints) {
+            let position = taints.all.iter().position(|present| TaintKey::from(present) == *key);
+            let Some(position) = position.filter(|_| *origin != Origin::Found) else { continue };
+            if taints.record.contains_key(key) {
+                continue;
+            }
+            if self.applied.owns_taint(self.record_state, key) && may_write(key) {
+                taints.all.remove(position);
+                taints.edits.push(TaintEdit::Remove(key.clone()));
+            } else {
+                taints.record.insert(key.clone(), self.carried(*origin));
+            }
+        }
+    }
+
+    /// Removes the taints of others that those of the pool replace.
+    fn remove_replaced(&self, desired: &DesiredNode, taints: &mut EditedTaints, plan: &mut NodePlan) {
+        for taint in desired.replaced {
+            let write = FieldWrite::replaced_taint(taint);
+            if taints.has(taint) && self.may_write_taint(&write, plan) {
+                taints.all.retain(|present| taint != present);
+                taints.record.remove(&TaintKey::from(taint));
+                taints.edits.push(TaintEdit::RemoveReplaced(taint.clone()));
+            } else {
+                self.report_conflict(&write, plan);
+            }
+        }
+    }
+
+    /// The edit that sets a record. A record that cannot be verified is kept until something else is written, because
+    /// it is valid again when its key is restored.
+    fn edit_of_record(&self, record: Record, writes: bool) -> Edit<Record> {
+        let keep = match self.record_state {
+            RecordState::None => false,
+            RecordState::Verified { record: present, current } => current && *present == record,
+            RecordState::Unverified(_) => !writes,
+        };
+        if keep { Edit::Keep } else { Edit::Set(record) }
+    }
+
+    fn edit_of_config(&self, desired: Option<&str>) -> Edit<String> {
+        match desired {
+            _ if self.node.config.as_deref() == desired => Edit::Keep,
+            Some(name) => Edit::Set(name.to_owned()),
+            None => Edit::Remove,
+        }
+    }
+
+    /// Whether the node was created within [`REGISTRATION`].
+    fn is_new(&self) -> bool {
+        self.node.created.is_some_and(|created| self.snapshot.now.duration_since(created) < REGISTRATION)
+    }
+
+    fn recorded(&self) -> Option<&Record> {
+        self.record_state.record()
+    }
+
+    /// The origin of an entry in the next record.
+    fn carried(&self, origin: Origin) -> Origin {
+        match (origin, self.record_state) {
+            (Origin::Added, RecordState::Unverified(_)) => Origin::Unverified,
+            _ => origin,
+        }
+    }
+
+    fn may_write_taint(&self, write: &FieldWrite, plan: &mut NodePlan) -> bool {
+        if let Some(Rejection { part: RejectedPart::Taints, message }) = self.rejection() {
+            plan.add(Obstacle::Rejected(message.clone()));
+            return false;
+        }
+        self.may_write(write, plan)
+    }
+
+    /// What admission has rejected of the change of this node.
+    fn rejection(&self) -> Option<&Rejection> {
+        self.snapshot.rejections.get(&self.node.name)
+    }
+
+    /// Whether a field may be written now, or the write is delayed because another client repeatedly reverts it.
+    fn may_write(&self, write: &FieldWrite, plan: &mut NodePlan) -> bool {
+        self.report_conflict(write, plan);
+        let delayed = self.delayed_until(write);
+        plan.retry_at = plan.retry_at.into_iter().chain(delayed).min();
+        delayed.is_none()
+    }
+
+    fn report_conflict(&self, write: &FieldWrite, plan: &mut NodePlan) {
+        let now = self.snapshot.now;
+        if !self.snapshot.reverts.in_conflict(&self.id(), write, now) {
+            return;
+        }
+        let (writer, paused_until) = match write.on_revert {
+            RevertPolicy::Retry => (&self.node.taints_writer, None),
+            RevertPolicy::Pause => (&self.node.labels_writer, Some(self.delayed_until(write).unwrap_or(now))),
+        };
+        plan.add(Obstacle::Reverted(RevertedField {
+            field: write.field.clone(),
+            writer: writer.clone(),
+            paused_until,
+        }));
+        plan.retry_at = plan.retry_at.into_iter().chain(now.checked_add(WINDOW)).min();
+    }
+
+    fn delayed_until(&self, write: &FieldWrite) -> Option<jiff::Timestamp> {
+        self.snapshot.reverts.delayed_until(&self.id(), write, self.snapshot.now)
+    }
+
+    fn id(&self) -> ObjectId {
+        ObjectId::Uid(self.node.uid.as_str().into())
+    }
+}
+
+impl EditedTaints {
+    fn has(&self, taint: &Taint) -> bool {
+        self.all.iter().any(|present| taint == present)
+    }
+
+    fn set(&mut self, key: TaintKey, value: &str) {
+        let text = (!value.is_empty()).then(|| value.to_owned());
+        match self.all.iter_mut().find(|present| TaintKey::from(&**present) == key) {
+            Some(present) => present.value = text,
+            None => {
+                let (name, effect) = (key.key.clone(), key.effect.clone());
+                self.all.push(NodeTaint { key: name, effect, value: text, time_added: None });
+            }
+        }
+        self.edits.push(TaintEdit::Set(key.clone(), value.to_owned()));
+        self.record.insert(key, Origin::Added);
+    }
+}
+
+/// The number of entries that were `added` in an earlier record without a valid signature.
+fn unverified(record: &Record) -> usize {
+    let origins = record.taints.values().chain(record.labels.values());
+    origins.filter(|origin| **origin == Origin::Unverified).count()
+}

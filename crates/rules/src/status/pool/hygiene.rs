@@ -1,0 +1,75 @@
+//! The flag about the hygiene of nodes, from the facts that their agents report. A fact that is not known is no finding.
+//!
+//! Sources, read in 2026-11: kubernetes/website, `concepts/security/windows-security.md` (Secrets are files in clear text: limit
+//! who can read them, and encrypt the volume with BitLocker); kubernetes/kubernetes, `pkg/util/filesystem/util_windows.go`
+//! (ContainerUser has the rights of BUILTIN\Users).
+
+use std::collections::BTreeMap;
+
+use winpool_api::{
+    NodeFacts,
+    conditions::{ComputedCondition, NODE_HYGIENE},
+    names::reason,
+};
+use winpool_core::ForeignText;
+
+use super::input::{NodeMessages, ReportInput, worst_of};
+
+/// The reasons, worst first.
+const WORST_FIRST: [&str; 3] = [reason::SECRETS_READABLE, reason::VOLUME_NOT_ENCRYPTED, reason::SERVICE_NOT_RESTARTED];
+
+/// What a node lacks: a reason of the condition, and the message.
+type Finding = (&'static str, String);
+
+fn findings_of(facts: &NodeFacts) -> impl Iterator<Item = Finding> {
+    let foreign = |text: &str| ForeignText::from(text);
+    let readable = facts.directories.iter().filter_map(move |directory| {
+        let readers = directory.readers.as_ref().filter(|readers| !readers.is_empty())?;
+        let (path, readers) = (foreign(&directory.path), foreign(&readers.join(", ")));
+        let message = format!(
+            "{path} has Secrets of pods in clear text, and {readers} can read it. Give access to SYSTEM and Administrators \
+             only; if pods run as ContainerUser, which has the rights of BUILTIN\\Users, let only administrators log on"
+        );
+        Some((reason::SECRETS_READABLE, message))
+    });
+    let unprotected = facts.directories.iter().filter(|directory| directory.encrypted == Some(false));
+    let paths = unprotected.map(|directory| directory.path.as_str()).collect::<Vec<_>>().join(" and ");
+    let encryption = (!paths.is_empty()).then(|| {
+        let message = format!(
+            "BitLocker does not protect {} with Secrets of pods in clear text. Turn it on, unless the platform encrypts the disk",
+            foreign(&paths)
+        );
+        (reason::VOLUME_NOT_ENCRYPTED, message)
+    });
+    let ending = facts.services.iter().filter(|service| service.restarts == Some(false));
+    let ending = ending.map(move |service| {
+        let service = foreign(&service.name);
+        let message = format!(
+            "the service {service} is not started again when it fails. Run: sc.exe failure {service} reset= 86400 actions= \
+             restart/15000"
+        );
+        (reason::SERVICE_NOT_RESTARTED, message)
+    });
+    readable.chain(encryption).chain(ending)
+}
+
+/// The messages about the nodes of the pool, by reason.
+pub fn findings<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessages<'a>> {
+    let mut found: BTreeMap<_, NodeMessages> = BTreeMap::new();
+    let configs = input.snapshot.node_configs.as_ref();
+    for node in input.active.members.iter().map(|member| member.node.as_ref()) {
+        let assigned = configs.and_then(|configs| configs.get(&node.name)?.assigned(node));
+        let facts = assigned.and_then(|assigned| assigned.status.facts.as_ref());
+        for (reason, message) in facts.into_iter().flat_map(findings_of) {
+            found.entry(reason).or_default().add(message, [node.name.as_str()]);
+        }
+    }
+    found
+}
+
+/// `NodeHygiene`, if there is something to report.
+pub fn node_hygiene(input: &ReportInput) -> Option<ComputedCondition> {
+    let found = findings(input);
+    let worst = worst_of(WORST_FIRST.map(|reason| found.get(reason)?.because(&NODE_HYGIENE, reason)))?;
+    Some(ComputedCondition { message: format!("{}. {}", worst.message, input.list()), ..worst })
+}

@@ -1,0 +1,200 @@
+//! The summaries of the conditions: `Ready`, `Reconciling`, `Stalled`, and the column PROBLEM.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use winpool_api::{
+    TaintKey,
+    conditions::{
+        ComputedCondition, ConditionStatus, ConditionType, NODES_ASSIGNED, NODES_TAINTED, Next, PROFILE_RESOLVED,
+        READY, RECONCILING, Role, STALLED,
+    },
+    names::reason,
+};
+use winpool_core::text::{about_nodes, counted};
+
+use super::input::{ReportInput, names};
+use crate::pool::{Pool, plan::Member};
+
+/// How long nodes that were as specified can have a problem before Ready is False, because nodes join and leave.
+const GRACE_PERIOD: SignedDuration = SignedDuration::from_secs(30);
+
+/// What the conditions of a pool amount to.
+pub struct Summary {
+    /// `Ready`, and `Reconciling` or `Stalled` if it is True.
+    pub conditions: Vec<ComputedCondition>,
+    /// The worst problem, for the column PROBLEM.
+    pub problem: String,
+    /// The remaining grace period if it hides a problem.
+    pub grace: Option<Duration>,
+}
+
+/// Summarises the conditions of a pool.
+pub fn summary(input: &ReportInput, found: &[ComputedCondition]) -> Summary {
+    let grace = |condition: &ComputedCondition| grace_left(input, condition);
+    let (hidden, visible): (Vec<_>, Vec<_>) = found.iter().partition(|condition| grace(condition).is_some());
+    let situation = Situation {
+        delivers: input.spec.delivers(),
+        withheld: input.withheld,
+        refused: input.done.is_refused(),
+        applying: is_applying(input).then_some(input.pool.generation),
+    };
+    let summaries = situation.summarise(&visible);
+    let ready = summaries.ready.unwrap_or_else(|| as_specified(input));
+    Summary {
+        conditions: [ready].into_iter().chain(summaries.others).collect(),
+        problem: problem(input.spec.paused, found),
+        grace: hidden.into_iter().filter_map(grace).min().and_then(|left| Duration::try_from(left).ok()),
+    }
+}
+
+/// What the summaries depend on in addition to the conditions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Situation {
+    /// Whether the pool has a delivery method.
+    pub delivers: bool,
+    /// Whether the pool does not write. Then only a profile that cannot be used is wrong.
+    pub withheld: bool,
+    /// Whether the API server refuses a write.
+    pub refused: bool,
+    /// The generation that is still being applied.
+    pub applying: Option<i64>,
+}
+
+/// The summaries of conditions.
+#[derive(Debug, Default)]
+pub struct Summaries {
+    /// `Ready`, if it is False.
+    pub ready: Option<ComputedCondition>,
+    /// `Reconciling` or `Stalled`, if it is True.
+    pub others: Option<ComputedCondition>,
+}
+
+impl Situation {
+    /// The summaries of these conditions.
+    pub fn summarise(&self, found: &[&ComputedCondition]) -> Summaries {
+        let select = |holds: &dyn Fn(&ComputedCondition) -> bool| -> Vec<&ComputedCondition> {
+            let mut selected: Vec<_> = found.iter().copied().filter(|condition| holds(condition)).collect();
+            selected.sort_by_key(|condition| condition.harm());
+            selected
+        };
+        let because = |of: &'static ConditionType, all: &[&ComputedCondition]| {
+            all.first().map(|worst| of.because(worst.reason, see(all)))
+        };
+        let stalled =
+            || because(&STALLED, &select(&|condition| self.is_wrong(condition) && self.needs_person(condition)));
+        let reconciling = || {
+            let all = select(&|condition| self.is_wrong(condition) || self.is_at_work(condition));
+            because(&RECONCILING, &all).map(|reconciling| reconciling.with_status(ConditionStatus::True))
+        };
+        let applying = self.applying.map(|generation| {
+            RECONCILING.because(reason::PROGRESSING, format!("generation {generation} is being applied"))
+        });
+        Summaries {
+            ready: because(&READY, &select(&|condition| self.is_wrong(condition))),
+            others: applying.or_else(stalled).or_else(reconciling),
+        }
+    }
+
+    /// Whether `Ready` is False because of a condition.
+    fn is_wrong(&self, condition: &ComputedCondition) -> bool {
+        match condition.of.role {
+            _ if self.withheld => *condition.of == PROFILE_RESOLVED && condition.is_problem(),
+            Role::Required => condition.status != ConditionStatus::True,
+            Role::Delivery => {
+                let is_part = matches!(condition.next(), Next::Person | Next::Passes);
+                self.delivers && condition.is_problem() && is_part
+            }
+            Role::Summary | Role::Flag => false,
+        }
+    }
+
+    fn needs_person(&self, condition: &ComputedCondition) -> bool {
+        condition.next() == Next::Person || (condition.reason == reason::WRITE_FAILED && self.refused)
+    }
+
+    /// Whether the agents or Cluster API are at work.
+    fn is_at_work(&self, condition: &ComputedCondition) -> bool {
+        let is_of_delivery = condition.of.role == Role::Delivery && self.delivers && !self.withheld;
+        is_of_delivery && condition.next() == Next::Proceeds && condition.status == condition.of.problem_when
+    }
+}
+
+/// The message of a summary: which conditions have the messages with the remedies.
+pub fn see(conditions: &[&ComputedCondition]) -> String {
+    let names: Vec<_> = conditions.iter().map(|condition| condition.of.name).collect();
+    let messages = if names.len() == 1 { "message" } else { "messages" };
+    format!("see the {messages} of {}", names.join(", "))
+}
+
+/// `Ready` without a problem.
+fn as_specified(input: &ReportInput) -> ComputedCondition {
+    match input.active.members.len() {
+        _ if input.spec.paused => READY.because(reason::PAUSED, withheld_message(input, "the pool is paused")),
+        _ if input.withheld => READY.because(reason::OBSERVING, withheld_message(input, "the mode is Observe")),
+        0 => READY.because(reason::AS_SPECIFIED, "the spec is applied, and no Windows node matches"),
+        nodes => READY.because(reason::AS_SPECIFIED, format!("the spec is applied to {}", counted(nodes, "node"))),
+    }
+}
+
+fn withheld_message(input: &ReportInput, why: &str) -> String {
+    let differ = input.nodes(|member| member.plan.edit.is_some());
+    let pending = about_nodes(names(&differ), |nodes, _| {
+        let differs = nodes.agree("differs", "differ");
+        format!("{why}, and {nodes} {differs} from the spec. status.pending lists the first changes")
+    });
+    pending.unwrap_or_else(|| format!("{why}, and no node differs from the spec"))
+}
+
+/// Whether a new generation is still being applied, and no write is refused.
+fn is_applying(input: &ReportInput) -> bool {
+    let new = input.pool.status.observed_generation != Some(input.pool.generation);
+    let unfinished = || {
+        input.pool.status.condition(&RECONCILING).is_some_and(|before| before.reason == reason::PROGRESSING)
+            || input.pool.status.condition(&STALLED).is_some_and(|before| before.reason == reason::WRITE_FAILED)
+    };
+    !input.withheld && !input.done.complete && !input.done.is_refused() && (new || unfinished())
+}
+
+/// The worst problem and the number of further ones, such as `Kubelet/TooOld(3) +2`; `-` without problems.
+fn problem(paused: bool, found: &[ComputedCondition]) -> String {
+    let mut problems: Vec<_> = found.iter().filter(|condition| condition.is_problem()).collect();
+    problems.sort_by_key(|condition| condition.harm());
+    let worst = problems.first().map(|worst| {
+        let count = if worst.count > 0 { format!("({})", worst.count) } else { String::new() };
+        let more = if problems.len() > 1 { format!(" +{}", problems.len() - 1) } else { String::new() };
+        format!("{}{count}{more}", worst.of.problem_name(worst.reason))
+    });
+    match (paused, worst) {
+        (false, worst) => worst.unwrap_or_else(|| "-".to_owned()),
+        (true, None) => reason::PAUSED.to_owned(),
+        (true, Some(worst)) => format!("{}, {worst}", reason::PAUSED),
+    }
+}
+
+/// The remaining grace period of a problem with nodes that were as specified in this generation.
+fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDuration> {
+    let had_all = || input.active.members.iter().all(|member| member.is_tainted() || had_all(input, member));
+    let is_of_nodes = *wrong.of == NODES_ASSIGNED || (*wrong.of == NODES_TAINTED && had_all());
+    if wrong.status == ConditionStatus::True || input.withheld || !is_of_nodes || !was_ready(input.pool) {
+        return None;
+    }
+    let before = input.pool.status.condition(wrong.of).filter(|before| before.status == wrong.status.name());
+    let since = before.map(|before| before.last_transition_time.0);
+    let lasted = since.map_or(SignedDuration::ZERO, |since| input.snapshot.now.duration_since(since));
+    (lasted < GRACE_PERIOD).then(|| GRACE_PERIOD - lasted)
+}
+
+fn was_ready(pool: &Pool) -> bool {
+    let of_generation = pool.status.observed_generation == Some(pool.generation);
+    of_generation && pool.status.condition(&READY).is_some_and(|ready| ready.status == "True")
+}
+
+/// Whether the record of a node has all labels and taints of the spec. A node that has just joined has no record.
+fn had_all(input: &ReportInput, member: &Member) -> bool {
+    let record = input.snapshot.ownership.record_state(&member.node).verified();
+    record.filter(|record| record.pool == input.pool.name).is_some_and(|record| {
+        input.spec.taints.iter().all(|taint| record.taints.contains_key(&TaintKey::from(taint)))
+            && input.spec.labels.keys().all(|key| record.labels.contains_key(key))
+    })
+}

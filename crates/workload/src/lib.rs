@@ -1,0 +1,28 @@
+//! Checks workloads against the nodes that they can be scheduled to: which pods cannot start or run on wrong nodes.
+
+pub mod check;
+mod controllers;
+mod defaults;
+mod features;
+mod fields;
+pub mod index;
+mod issue;
+pub mod placement;
+mod pod;
+pub mod scheduling_state;
+mod service;
+mod shared;
+mod template;
+
+pub use controllers::{ControllerView, Controllers};
+pub use defaults::MemoryDefaults;
+pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issues as field_issues, windows_option};
+pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, WorkloadIndex, Workloads};
+pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
+pub use pod::{Controller, Pod, PodController};
+pub use pod::{runtime_messages, runtime_report};
+pub use scheduling_state::SchedulingState;
+pub use service::{Service, service_features};
+pub use shared::Shared;
+pub use template::{Container, Requirement, Scheduling, System, Template, system_of_class};
+pub use winpool_core::kubernetes::WorkloadName;
