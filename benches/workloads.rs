@@ -19,7 +19,7 @@ use winpool_rules::{
     pool::{Pool, RuntimeClassView, Snapshot, plan::Planner},
     status::pool::report,
 };
-use winpool_workload::{self, Shared, WorkloadIndex};
+use winpool_workload::{Shared, WorkloadIndex};
 
 const POOLS: usize = 10;
 const NODES: usize = 5_000;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use winpool_check::manifests::{LocatedProblem, ManifestSet};
 use winpool_core::Problem;
 use winpool_facts::ContainerRuntime;
-use winpool_render::{self, Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, profile::Profile};
+use winpool_render::{Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, profile::Profile};
 use winpool_rules::pool::{
     Pool, Snapshot, Spec,
     configs::{ExpectedNode, RenderedConfig},

@@ -9,7 +9,7 @@ use serde_json::Value;
 use winpool_api::Mode;
 use winpool_check::adopt::{AdoptOptions, Adoption, adopt};
 
-use crate::model::{Model, POOL, pool};
+use winpool_model::{Model, POOL, pool};
 
 /// What is written for the nodes of a model.
 fn adoption(model: &Model) -> Adoption {

@@ -3,7 +3,6 @@
 
 mod argocd;
 mod flux;
-pub mod kstatus;
 
 use std::collections::BTreeSet;
 
@@ -15,9 +14,10 @@ use winpool_api::{
     },
     custom_resource_definitions,
 };
+use winpool_model::kstatus::{self, KStatus};
 use winpool_rules::status::pool::Situation;
 
-use self::{argocd::ArgoCd, kstatus::KStatus};
+use self::argocd::ArgoCd;
 use crate::status_page::assert_blocks;
 
 /// Status and reason of a condition; `None` if the status does not have it.

@@ -4,10 +4,8 @@ use serde_json::json;
 use winpool_facts::known_issues::{KNOWN_ISSUES, known_issue};
 use winpool_rules::known_issues::affected_text;
 
-use crate::{
-    model::{self, Model, NODE, POOL, condition, node, web},
-    status_page::assert_blocks,
-};
+use crate::status_page::assert_blocks;
+use winpool_model::{Model, NODE, POOL, condition, node, web};
 
 /// What the status of pool `web` has of the condition, with one node and the annotation; `None` if it is absent.
 fn reported(kubelet: &str, runtime: &str, acknowledged: &str) -> Option<(String, String)> {
@@ -20,7 +18,7 @@ fn reported(kubelet: &str, runtime: &str, acknowledged: &str) -> Option<(String,
     model.put(POOL, "web", web);
     model.converge();
     assert_eq!(condition(&model, "web", "Ready").0, "True", "known issues do not lower Ready");
-    let (status, reason, message) = model::reported(&model, "web", "KnownIssues")?;
+    let (status, reason, message) = winpool_model::reported(&model, "web", "KnownIssues")?;
     Some((format!("{status}/{reason}"), message))
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tree_sitter::{Node, Parser, Tree};
 use winpool_render::scripts;
 
-use crate::cases::cases;
+use winpool_model::cases;
 
 /// What a script sets, and its other statements as text.
 #[derive(Debug, Default, PartialEq)]

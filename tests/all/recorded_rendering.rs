@@ -8,10 +8,8 @@ use serde_json::{Value, json};
 use winpool_render::settings::digest_of;
 use winpool_rules::pool::ProfileView;
 
-use crate::{
-    golden, golden_cluster_api,
-    model::{CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile},
-};
+use crate::{golden, golden_cluster_api};
+use winpool_model::{CONFIG, Model, NODE, POOL, PROFILE, node, pool, profile};
 
 #[derive(Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]

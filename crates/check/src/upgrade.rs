@@ -11,7 +11,7 @@ use winpool_facts::{
 };
 
 use winpool_core::{Explanation, ForeignText, Problem, node::WindowsNode, tables};
-use winpool_render::{self, Variant, pause, profile::Profile};
+use winpool_render::{Variant, pause, profile::Profile};
 use winpool_rules::{
     known_issues::{AfterUpgrade, Missing, after_upgrade, kube_proxy_missing, of_kube_proxy},
     pool::{Pool, Snapshot, Spec, configs::variant},

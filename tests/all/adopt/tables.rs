@@ -5,7 +5,7 @@ use winpool_api::Mode;
 use winpool_check::adopt::{AdoptedPool, OmissionReason, TaintUse};
 
 use super::{adoption, apply};
-use crate::model::{CLASS, Model, NODE, POOL, node, pool};
+use winpool_model::{CLASS, Model, NODE, POOL, node, pool};
 
 /// A cluster with these nodes, named `n0`, `n1` and so on: build, labels and taints as `key=value:Effect`.
 fn cluster(nodes: &[(u32, Value, &[&str])]) -> Model {

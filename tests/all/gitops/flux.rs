@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 use kube::core::cel::cel::{Context, Program, Value as CelValue, to_value};
 use serde_json::Value;
 
-use super::kstatus::KStatus;
+use winpool_model::kstatus::KStatus;
 
 /// The expressions of a kind.
 pub struct Expressions([(KStatus, Program); 3]);

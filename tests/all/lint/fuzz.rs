@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{POD, check, check_bytes};
-use crate::cases::cases;
+use winpool_model::cases;
 
 /// Names and values that the rules read, so that generated objects reach them.
 const NAMES: [&str; 40] = [

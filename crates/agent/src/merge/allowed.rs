@@ -191,7 +191,7 @@ mod tests {
         containerd_settings::{ANY, ENDPOINT, SettingType},
         kubelet_fields::{FIELDS as FIELDS_OF_KUBELET, FieldSupport},
     };
-    use winpool_render::{self, Variant, profile, toml_layer};
+    use winpool_render::{Variant, profile, toml_layer};
 
     use super::*;
 

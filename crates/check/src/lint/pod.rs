@@ -6,7 +6,7 @@ use winpool_facts::{
     ContainerRuntime, Minor,
     pod_fields::{Feature, MAX_DNS_SEARCHES, RejectedField, STOP_SIGNAL, STOP_SIGNAL_SINCE, STOP_SIGNALS, ValueMatch},
 };
-use winpool_workload::{self, FieldIssue, FieldIssueKind, field_paths};
+use winpool_workload::{FieldIssue, FieldIssueKind, field_paths};
 
 use super::{Code, Finding, TargetCluster, host_process, windows_options};
 

@@ -16,7 +16,7 @@ use winpool_rules::{
     known_issues::{self, FoundIssue},
     pool::Pool,
 };
-use winpool_workload::{self, PoolWorkloads};
+use winpool_workload::PoolWorkloads;
 
 use crate::doctor::{
     case::{Case, Checked, Observation, Undetermined, conditions, contains_one, name, unless_unknown},

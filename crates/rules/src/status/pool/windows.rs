@@ -12,7 +12,7 @@ use winpool_facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, builds, containerd::HYPERV_HANDLER, pause, support,
     windows_updates,
 };
-use winpool_render::{self, Variant, profile::Profile};
+use winpool_render::{Variant, profile::Profile};
 
 use super::{
     input::{NodeMessages, ReportInput, about, unreadable, worst_of},
