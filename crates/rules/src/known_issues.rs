@@ -47,10 +47,8 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Whether something has an issue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It has.
+/// Whether a node has an issue.
+enum Answer {
     Affected(Version),
     Unaffected,
     NotDeterminable(Missing),
@@ -80,18 +78,14 @@ impl From<Option<ComponentVersion>> for Installed {
     }
 }
 
-/// Whether a node has an issue; `pods` are those of its pool, if they are read.
-pub fn of_node(issue: &KnownIssue, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> Answer {
-    of_versions(issue, installed(issue.component, node, pods), pods)
-}
-
 /// Whether a version of the component has an issue.
 pub fn affected(issue: &KnownIssue, installed: ComponentVersion) -> Option<Version> {
     issue.range(installed).map(|range| Version { installed, fixed: range.fixed })
 }
 
-fn of_versions(issue: &KnownIssue, installed: Installed, pods: Option<&PoolWorkloads>) -> Answer {
-    let versions = match installed {
+/// Whether a node has an issue; `pods` are those of its pool, if they are read.
+fn of_node(issue: &KnownIssue, node: &WindowsNode, pods: Option<&PoolWorkloads>) -> Answer {
+    let versions = match installed(issue.component, node, pods) {
         Installed::Known(versions) => versions,
         Installed::Absent => return Answer::Unaffected,
         Installed::Unknown => {
@@ -168,10 +162,10 @@ fn used(precondition: Precondition, pods: &PoolWorkloads) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundIssue<'a> {
     pub issue: &'static KnownIssue,
-    pub nodes: BTreeSet<&'a str>,
+    pub nodes: Vec<&'a str>,
     pub versions: BTreeSet<Version>,
     /// The nodes where it is not determinable, by reason.
-    pub undetermined: BTreeMap<Missing, BTreeSet<&'a str>>,
+    pub undetermined: BTreeMap<Missing, Vec<&'a str>>,
 }
 
 /// The issues that some of the nodes have or may have, worst first.
@@ -192,6 +186,7 @@ pub fn check_issue<'a>(
     of_groups(issue, &groups(nodes), pods)
 }
 
+/// The nodes with equal versions, which have the same issues.
 fn groups<'a>(nodes: impl IntoIterator<Item = &'a WindowsNode>) -> Vec<Vec<&'a WindowsNode>> {
     let mut equal: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for node in nodes {
@@ -206,8 +201,8 @@ fn of_groups<'a>(
     groups: &[Vec<&'a WindowsNode>],
     pods: Option<&PoolWorkloads>,
 ) -> Option<FoundIssue<'a>> {
-    let (with_issue, versions, undetermined) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-    let mut finding = FoundIssue { issue, nodes: with_issue, versions, undetermined };
+    let (affected, versions, undetermined) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+    let mut finding = FoundIssue { issue, nodes: affected, versions, undetermined };
     for nodes in groups {
         let names = nodes.iter().map(|node| node.name.as_str());
         match of_node(issue, nodes[0], pods) {
@@ -223,7 +218,6 @@ fn of_groups<'a>(
 }
 
 impl FoundIssue<'_> {
-    /// Whether it is reported.
     pub fn is_reported(&self) -> bool {
         is_reported(self.issue, &self.versions)
     }

@@ -1,7 +1,5 @@
 //! Values of the metrics of a pool that its status does not have.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use winpool_api::{Mode, RuntimeClassState, TaintKey, names::reason};
 use winpool_core::node::WindowsNode;
@@ -59,7 +57,7 @@ pub fn known_issues(snapshot: &Snapshot, plan: &Plan) -> Vec<([&'static str; 3],
             true => "reported",
             false => "unreported",
         };
-        let undetermined = finding.undetermined.values().map(BTreeSet::len).sum();
+        let undetermined = finding.undetermined.values().map(Vec::len).sum();
         let counts = [(state, finding.nodes.len()), ("undetermined", undetermined)];
         counts.map(|(state, nodes)| ([issue.id, issue.severity.name(), state], nodes))
     });

@@ -21,7 +21,7 @@ use crate::pool::{
     plan::{Plan, Planner},
 };
 
-pub use cluster_api::{MachineCondition, MachineObject};
+pub use cluster_api::MachineObject;
 pub use progress::{PoolProgress, Share};
 
 /// What was read of a cluster.

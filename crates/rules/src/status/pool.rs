@@ -291,18 +291,16 @@ fn build_counts(input: &ReportInput) -> Vec<BuildCount> {
         row.0.extend(member.node.os.as_ref().ok().and_then(|version| version.revision));
         row.1 += 1;
     }
-    let of_pool = |row: (&Option<Build>, &(BTreeSet<u32>, u32))| *row.0 == Some(input.spec.build) && row.1.0.len() <= 1;
-    if rows.len() == 1 && rows.iter().all(of_pool) {
+    if rows.len() == 1 && rows.get(&Some(input.spec.build)).is_some_and(|(revisions, _)| revisions.len() <= 1) {
         return Vec::new();
     }
-    let revisions = |seen: &BTreeSet<u32>| match (seen.first(), seen.last()) {
-        (Some(low), Some(high)) if low == high => low.to_string(),
-        (Some(low), Some(high)) => format!("{low}..{high}"),
-        _ => String::new(),
-    };
     let mut rows: Vec<_> = rows
         .into_iter()
-        .map(|(build, (seen, nodes))| BuildCount { build: or_unknown(build), revisions: revisions(&seen), nodes })
+        .map(|(build, (revisions, nodes))| BuildCount {
+            build: or_unknown(build),
+            revisions: range(&revisions, "..").unwrap_or_default(),
+            nodes,
+        })
         .collect();
     rows.sort_by(|a, b| b.nodes.cmp(&a.nodes).then_with(|| a.build.cmp(&b.build)));
     rows
@@ -325,11 +323,13 @@ fn or_unknown(version: Option<impl ToString>) -> String {
 
 fn kubelet_range(active: &ActivePool) -> String {
     let versions: BTreeSet<_> = active.members.iter().filter_map(|member| member.node.kubelet.as_ref().ok()).collect();
-    match (versions.first(), versions.last()) {
-        (Some(low), Some(high)) if low == high => low.to_string(),
-        (Some(low), Some(high)) => format!("{low}-{high}"),
-        _ => "-".to_owned(),
-    }
+    range(&versions, "-").unwrap_or_else(|| "-".to_owned())
+}
+
+/// The least and the greatest value; `None` without values.
+fn range<T: Ord + ToString>(values: &BTreeSet<T>, separator: &str) -> Option<String> {
+    let (least, greatest) = (values.first()?.to_string(), values.last()?.to_string());
+    Some(if values.len() == 1 { least } else { format!("{least}{separator}{greatest}") })
 }
 
 /// The rendered variants, unless there is one that all nodes run.

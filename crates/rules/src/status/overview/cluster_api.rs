@@ -23,7 +23,7 @@ pub struct MachineObject {
 /// A condition of such an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct MachineCondition {
+struct MachineCondition {
     #[serde(rename = "type")]
     kind: String,
     status: String,

@@ -27,7 +27,6 @@ pub fn rollout<'a>(input: &'a ReportInput) -> Option<&'a RolloutPlan> {
 }
 
 /// How nodes get a configuration that they do not run, as far as it is decided.
-#[derive(Debug, PartialEq, Eq)]
 pub enum DeliveryDecision {
     /// The pool does not write.
     Withheld,
@@ -140,8 +139,8 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
         _ => progress.total - progress.done,
     };
     let [changed, partly] = [changed_on_nodes(input, rollout), partly_on_nodes(rollout)].map(Option::unwrap_or_default);
-    let text = [message, format!("{done}{changing}"), changed, partly, without_agent(input).to_string(), input.list()];
-    let text = text.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
+    let parts = [message, format!("{done}{changing}"), changed, partly, without_agent(input).to_string(), input.list()];
+    let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
     Some(CONFIG_IN_EFFECT.because(reason, text).about(count))
 }
 
@@ -237,56 +236,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_delivery_follows_from_the_method_and_the_machines() {
-        let machines = |reason| Some(MACHINES_TEMPLATED.because(reason, ""));
-        let table = [
-            (true, true, None, DeliveryDecision::Withheld),
-            (true, false, machines(reason::ROTATING), DeliveryDecision::Withheld),
-            (false, false, None, DeliveryDecision::Manual),
-            (false, true, None, DeliveryDecision::AppliedByAgents),
-            (false, false, machines(reason::ROTATING), DeliveryDecision::MachinesAreReplaced),
-            (false, false, machines(reason::ROTATION_PENDING), DeliveryDecision::MachinesAreOld),
-            (false, false, machines(reason::UP_TO_DATE), DeliveryDecision::MachinesAreCurrent),
-        ];
-        for (withheld, has_agents, machines, expected) in table {
-            assert_eq!(DeliveryDecision::of(withheld, has_agents, machines.as_ref()), expected, "{machines:?}");
-        }
-    }
-
-    #[test]
     fn the_remedy_fits_how_nodes_get_their_configuration() {
+        let machines = |reason| Some(MACHINES_TEMPLATED.because(reason, ""));
+        let withheld = "The pool does not write, so its nodes cannot have the rendered configuration";
+        let manual = "Deliver the files of the ConfigMap in annotation winpool.dev/config and restart the kubelet, or find the \
+                      other source of its configuration";
+        let by_agent = "Its agent reports the configuration as applied, so another file or flag overrides it: kubectl describe \
+                        wnc NODE";
         let current = "Its machine was created from the current template, so something else configures the kubelet, such as the \
                        machine image or preKubeadmCommands. Remove it, and replace the machine";
+        let replaced = "Cluster API replaces the machine. See MachinesTemplated";
+        let old = "A machine gets the configuration when it is created. See MachinesTemplated";
         let table = [
-            (
-                DeliveryDecision::Withheld,
-                reason::DIFFERS,
-                "The pool does not write, so its nodes cannot have the rendered configuration",
-            ),
-            (
-                DeliveryDecision::Manual,
-                reason::DIFFERS,
-                "Deliver the files of the ConfigMap in annotation winpool.dev/config and restart the kubelet, or find the other \
-                 source of its configuration",
-            ),
-            (
-                DeliveryDecision::AppliedByAgents,
-                reason::DIFFERS,
-                "Its agent reports the configuration as applied, so another file or flag overrides it: kubectl describe wnc NODE",
-            ),
-            (
-                DeliveryDecision::MachinesAreReplaced,
-                reason::ROLLING_OUT,
-                "Cluster API replaces the machine. See MachinesTemplated",
-            ),
-            (
-                DeliveryDecision::MachinesAreOld,
-                reason::NOT_DELIVERED,
-                "A machine gets the configuration when it is created. See MachinesTemplated",
-            ),
-            (DeliveryDecision::MachinesAreCurrent, reason::DIFFERS, current),
+            (true, true, None, reason::DIFFERS, withheld),
+            (true, false, machines(reason::ROTATING), reason::DIFFERS, withheld),
+            (false, false, None, reason::DIFFERS, manual),
+            (false, true, None, reason::DIFFERS, by_agent),
+            (false, false, machines(reason::ROTATING), reason::ROLLING_OUT, replaced),
+            (false, false, machines(reason::ROTATION_PENDING), reason::NOT_DELIVERED, old),
+            (false, false, machines(reason::UP_TO_DATE), reason::DIFFERS, current),
         ];
-        for (delivery, reason, remedy) in table {
+        for (withheld, has_agents, machines, reason, remedy) in table {
+            let delivery = DeliveryDecision::of(withheld, has_agents, machines.as_ref());
             assert_eq!(delivery.reason(reason::DIFFERS), reason, "{remedy}");
             assert_eq!(delivery.remedy(counted(1, "node")), remedy);
         }

@@ -1,8 +1,9 @@
 //! The inputs of the conditions of a pool, and the texts that the conditions share.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
+    hash::Hash,
 };
 
 use winpool_api::{
@@ -12,6 +13,7 @@ use winpool_api::{
 use winpool_core::{
     ForeignText,
     kubernetes::shell_quoted,
+    node::WindowsNode,
     text::{Counted, about_nodes, some_messages, some_of},
 };
 use winpool_render::profile::Profile;
@@ -46,6 +48,15 @@ impl ReportInput<'_> {
     /// The members for which `holds` is true.
     pub fn nodes<'a>(&'a self, holds: impl Fn(&Member) -> bool + 'a) -> Vec<&'a Member> {
         self.active.members.iter().filter(|member| holds(member)).collect()
+    }
+
+    /// The names of the members that are equal in something. Many nodes are, so what follows from it is computed once.
+    pub fn groups<'a, K: Eq + Hash>(&'a self, key: impl Fn(&'a WindowsNode) -> K) -> HashMap<K, Vec<&'a str>> {
+        let mut groups: HashMap<K, Vec<&str>> = HashMap::new();
+        for Member { node, .. } in &self.active.members {
+            groups.entry(key(node)).or_default().push(&node.name);
+        }
+        groups
     }
 
     /// The last sentence of a message about members: how to list them. If the pool does not write, its nodes do not
@@ -125,7 +136,6 @@ impl<'a> NodeMessages<'a> {
         (!self.0.is_empty()).then(|| of.because(reason, self.to_string()).about(self.count()))
     }
 
-    /// The nodes.
     pub fn nodes(&self) -> BTreeSet<&'a str> {
         self.0.values().flatten().copied().collect()
     }

@@ -1,7 +1,7 @@
 //! The conditions that `Ready` requires.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -36,10 +36,10 @@ use crate::{
         nodes::Obstacle,
         plan::Member,
         stranding::Remedy,
+        taint_replacement::MutualReplacement,
     },
     status::nodes::REMOVE_CLAIM,
 };
-use winpool_core::record::Record;
 
 /// That new taints do not wait for pods, if pods are not read.
 fn pods_not_checked(input: &ReportInput) -> Option<String> {
@@ -84,26 +84,22 @@ pub fn list_refused(kind: Kind) -> String {
 pub fn profile_resolved(input: &ReportInput) -> Option<ComputedCondition> {
     let name = input.spec.profile.as_deref()?;
     let kept = "Until then nodes keep their labels, taints and last configuration";
-    Some(match &input.active.configs.state {
+    let (reason, message) = match &input.active.configs.state {
         Rendering::NotUsed => return None,
-        Rendering::ProfilesRefused => {
-            PROFILE_RESOLVED.because(reason::LIST_REFUSED, format!("{}. {kept}", list_refused(Kind::PROFILE)))
-        }
-        Rendering::NotFound => {
-            let message = format!(
-                "WindowsRuntimeProfile {name} does not exist. Apply it, or correct spec.profileRef.name. {kept}"
-            );
-            PROFILE_RESOLVED.because(reason::NOT_FOUND, message)
-        }
-        Rendering::Invalid(problems) => {
-            let message =
-                format!("WindowsRuntimeProfile {name} is not valid: {}. Correct it. {kept}", Problem::list(problems));
-            PROFILE_RESOLVED.because(reason::INVALID, message)
-        }
+        Rendering::ProfilesRefused => (reason::LIST_REFUSED, format!("{}. {kept}", list_refused(Kind::PROFILE))),
+        Rendering::NotFound => (
+            reason::NOT_FOUND,
+            format!("WindowsRuntimeProfile {name} does not exist. Apply it, or correct spec.profileRef.name. {kept}"),
+        ),
+        Rendering::Invalid(problems) => (
+            reason::INVALID,
+            format!("WindowsRuntimeProfile {name} is not valid: {}. Correct it. {kept}", Problem::list(problems)),
+        ),
         Rendering::Rendered(_) | Rendering::ConfigMapsRefused => {
-            PROFILE_RESOLVED.because(reason::RESOLVED, format!("WindowsRuntimeProfile {name} is valid"))
+            (reason::RESOLVED, format!("WindowsRuntimeProfile {name} is valid"))
         }
-    })
+    };
+    Some(PROFILE_RESOLVED.because(reason, message))
 }
 
 /// `NodesAssigned`.
@@ -160,15 +156,14 @@ fn held(input: &ReportInput) -> Option<ComputedCondition> {
 /// member. A single record proves nothing about the key, because the kubelet of its node can write it.
 fn unverified_members(input: &ReportInput) -> Option<ComputedCondition> {
     let ownership = &input.snapshot.ownership;
-    let is_of_pool = |record: &Record| record.pool == input.pool.name;
-    let unverified = input.nodes(|member| match ownership.record_state(&member.node) {
-        RecordState::Unverified(record) => is_of_pool(record),
-        RecordState::None | RecordState::Verified { .. } => false,
-    });
-    let is_verified = |member: &Member| ownership.pool_of(&member.node).is_some();
-    if ownership.not_stored().is_none() && input.active.members.iter().any(is_verified) {
+    let verifies_one = || input.active.members.iter().any(|member| ownership.pool_of(&member.node).is_some());
+    if ownership.not_stored().is_none() && verifies_one() {
         return None;
     }
+    let unverified = input.nodes(|member| match ownership.record_state(&member.node) {
+        RecordState::Unverified(record) => record.pool == input.pool.name,
+        RecordState::None | RecordState::Verified { .. } => false,
+    });
     // With another key, nodes that were members by their record have only the label.
     let former = input.active.unverified.iter().map(String::as_str).filter(|_| !unverified.is_empty());
     let nodes: Vec<&str> = names(&unverified).into_iter().chain(former).collect();
@@ -233,6 +228,7 @@ pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, Runtim
     if input.snapshot.refused.contains(&Kind::RUNTIME_CLASS) {
         return RUNTIME_CLASS_READY.because(reason::LIST_REFUSED, list_refused(Kind::RUNTIME_CLASS));
     }
+    // The worst first. A class that waits for something has an explanation, one that is not written yet has none.
     let reasons = [
         (RuntimeClassState::HandlerDiffers, reason::HANDLER_DIFFERS),
         (RuntimeClassState::NotForWindows, reason::NOT_FOR_WINDOWS),
@@ -240,18 +236,14 @@ pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, Runtim
         (RuntimeClassState::NotOurs, reason::NOT_OURS),
         (RuntimeClassState::WouldStrand, reason::WOULD_STRAND),
         (RuntimeClassState::Contested, reason::CONTESTED),
+        (RuntimeClassState::Pending, reason::PROGRESSING),
     ];
     for (state, reason) in reasons {
-        let wrong: Vec<_> = input.active.classes.iter().filter(|plan| plan.state == state).collect();
-        if !wrong.is_empty() {
-            let explanations = wrong.iter().filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string);
-            return RUNTIME_CLASS_READY.because(reason, some_messages(explanations)).about(wrong.len());
+        let wrong = input.active.classes.iter().filter(|plan| plan.state == state);
+        let explanations: Vec<_> = wrong.filter_map(|plan| Some(plan.explanation.as_ref()?.to_string())).collect();
+        if !explanations.is_empty() {
+            return RUNTIME_CLASS_READY.because(reason, some_messages(&explanations)).about(explanations.len());
         }
-    }
-    let waiting = input.active.classes.iter().filter(|plan| plan.state == RuntimeClassState::Pending);
-    let waiting: Vec<String> = waiting.filter_map(|plan| plan.explanation.as_ref()).map(ToString::to_string).collect();
-    if !waiting.is_empty() {
-        return RUNTIME_CLASS_READY.because(reason::PROGRESSING, some_messages(&waiting)).about(waiting.len());
     }
     let in_state =
         |wanted: RuntimeClassState| states.iter().filter(move |(_, state)| **state == wanted).map(|(name, _)| name);
@@ -263,17 +255,16 @@ pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, Runtim
         return RUNTIME_CLASS_READY.because(reason, message).about(pending.len());
     }
     let ready: Vec<_> = in_state(RuntimeClassState::Applied).chain(in_state(RuntimeClassState::Found)).collect();
-    if let Some(stranded) = selects_no_member(input, &ready) {
-        return stranded;
-    }
-    let message = match ready.len() {
-        0 if !input.spec.runtime_classes.is_empty() => {
-            "no RuntimeClass is needed here, because the nodes of the machines are in another cluster".to_owned()
-        }
-        0 => "the pool has no RuntimeClass".to_owned(),
-        _ => selected_by(input, &ready),
-    };
-    RUNTIME_CLASS_READY.because(reason::APPLIED, message)
+    selects_no_member(input, &ready).unwrap_or_else(|| {
+        let message = match ready.len() {
+            0 if !input.spec.runtime_classes.is_empty() => {
+                "no RuntimeClass is needed here, because the nodes of the machines are in another cluster".to_owned()
+            }
+            0 => "the pool has no RuntimeClass".to_owned(),
+            _ => selected_by(input, &ready),
+        };
+        RUNTIME_CLASS_READY.because(reason::APPLIED, message)
+    })
 }
 
 /// RuntimeClasses that are as specified, and select no node of the pool although it has some.
@@ -326,37 +317,37 @@ fn unwritten(input: &ReportInput) -> (&'static str, String) {
     (reason::WRITE_FAILED, format!("{}. The write is retried", some_of(failures)))
 }
 
-/// The reasons why a member does not have all its labels and taints, each with the problem and the remedy, the worst first.
-fn causes(input: &ReportInput) -> [(&'static str, String); 7] {
-    [
-        (
-            reason::TAINT_CONFLICT,
-            "a taint of the same key and effect has another value, which is not overwritten. Remove the taint from the \
-             node, or use its value in spec.taints"
-                .to_owned(),
-        ),
-        (
-            reason::LABEL_CONFLICT,
+/// The obstacles to labels and taints, the worst first.
+const OBSTACLES: [&str; 7] = [
+    reason::TAINT_CONFLICT,
+    reason::LABEL_CONFLICT,
+    reason::REFUSED,
+    reason::WOULD_EVICT,
+    reason::WOULD_STRAND_PODS,
+    reason::CONTESTED,
+    reason::PROGRESSING,
+];
+
+/// What an obstacle is, and the remedy.
+fn about_obstacle(input: &ReportInput, reason: &str) -> String {
+    let text = match reason {
+        reason::WOULD_EVICT => return would_evict(input),
+        reason::WOULD_STRAND_PODS => return would_strand_pods(input),
+        reason::TAINT_CONFLICT => {
+            "a taint of the same key and effect has another value, which is not overwritten. Remove the taint from the node, \
+             or use its value in spec.taints"
+        }
+        reason::LABEL_CONFLICT => {
             "a label has another value, which is not overwritten. Remove the label from the node, or use its value in \
              spec.labels"
-                .to_owned(),
-        ),
-        (
-            reason::REFUSED,
-            "admission rejects the taints. Allow this operator to set them, or change spec.taints".to_owned(),
-        ),
-        (reason::WOULD_EVICT, would_evict(input)),
-        (reason::WOULD_STRAND_PODS, would_strand_pods(input)),
-        (
-            reason::CONTESTED,
-            "another client repeatedly reverts labels or taints of the pool. Stop that client, or change the pool".to_owned(),
-        ),
-        (
-            reason::PROGRESSING,
-            "a RuntimeClass of the pool does not tolerate the taint and cannot be changed now. See RuntimeClassReady"
-                .to_owned(),
-        ),
-    ]
+        }
+        reason::REFUSED => "admission rejects the taints. Allow this operator to set them, or change spec.taints",
+        reason::CONTESTED => {
+            "another client repeatedly reverts labels or taints of the pool. Stop that client, or change the pool"
+        }
+        _ => "a RuntimeClass of the pool does not tolerate the taint and cannot be changed now. See RuntimeClassReady",
+    };
+    text.to_owned()
 }
 
 fn would_evict(input: &ReportInput) -> String {
@@ -400,36 +391,45 @@ fn would_strand_pods(input: &ReportInput) -> String {
 
 /// `NodesTainted`.
 pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
-    let list = input.list();
-    if let Some(mutual) = &input.active.mutual_replacement {
-        let message = format!(
-            "pool {} replaces a taint of this pool, and this pool replaces its taint {}, so neither taint is removed. Remove the \
-             taint from spec.replacesTaints of one of them",
-            mutual.pool, mutual.taint
-        );
-        return NODES_TAINTED.because(reason::TAINT_CONFLICT, message);
-    }
-    for (reason, text) in causes(input) {
-        let members = input.active.members.iter();
-        let wrong: Vec<String> = members
-            .filter_map(|member| Some(format!("{} ({})", member.node.name, member.plan.obstacle(reason)?)))
-            .collect();
-        if let Some(problem) = about(&NODES_TAINTED, reason, &wrong, |_, names| format!("{names}: {text}. {list}")) {
-            return problem;
-        }
-    }
+    let problem = mutual_replacement(input)
+        .or_else(|| OBSTACLES.into_iter().find_map(|reason| obstructed(input, reason)))
+        .or_else(|| incomplete(input))
+        .or_else(|| refused_removals(input))
+        .or_else(|| open_to_linux_pods(input));
+    problem.unwrap_or_else(|| tainted(input))
+}
+
+fn mutual_replacement(input: &ReportInput) -> Option<ComputedCondition> {
+    let MutualReplacement { pool, taint } = input.active.mutual_replacement.as_ref()?;
+    let message = format!(
+        "pool {pool} replaces a taint of this pool, and this pool replaces its taint {taint}, so neither taint is removed. Remove \
+         the taint from spec.replacesTaints of one of them"
+    );
+    Some(NODES_TAINTED.because(reason::TAINT_CONFLICT, message))
+}
+
+/// Nodes with an obstacle of this reason.
+fn obstructed(input: &ReportInput, reason: &'static str) -> Option<ComputedCondition> {
+    let obstructed = input.active.members.iter().filter_map(|member| {
+        let obstacle = member.plan.obstacle(reason)?;
+        Some(format!("{} ({obstacle})", member.node.name))
+    });
+    about(&NODES_TAINTED, reason, &obstructed.collect::<Vec<_>>(), |_, names| {
+        format!("{names}: {}. {}", about_obstacle(input, reason), input.list())
+    })
+}
+
+/// Nodes whose labels and taints are not written yet.
+fn incomplete(input: &ReportInput) -> Option<ComputedCondition> {
     let (reason, why) = unwritten(input);
     let incomplete = names(&input.nodes(|member| !member.is_tainted()));
-    let incomplete = about(&NODES_TAINTED, reason, &incomplete, |nodes, names| {
+    about(&NODES_TAINTED, reason, &incomplete, |nodes, names| {
         let lack = nodes.agree("lacks", "lack");
-        format!("{nodes} {lack} labels or taints of the pool ({names}): {why}. {list}")
-    });
-    if let Some(problem) = incomplete.or_else(|| refused_removals(input)) {
-        return problem;
-    }
-    if let Some(open) = open_to_linux_pods(input) {
-        return open;
-    }
+        format!("{nodes} {lack} labels or taints of the pool ({names}): {why}. {}", input.list())
+    })
+}
+
+fn tainted(input: &ReportInput) -> ComputedCondition {
     let count = input.active.members.len();
     let nodes = counted(count, "node");
     let what = if have_config_names(input) { "labels, taints and configuration name" } else { "labels and taints" };
@@ -438,9 +438,8 @@ pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
         _ => format!("{nodes} {} {what}", nodes.agree("has its", "have their")),
     };
     let unchecked = pods_not_checked(input).filter(|_| !input.spec.taints.is_empty() && count > 0);
-    let message =
-        [message].into_iter().chain(unchecked).chain(unverified_records(input)).collect::<Vec<_>>().join(". ");
-    NODES_TAINTED.because(reason::APPLIED, message)
+    let parts: Vec<_> = [message].into_iter().chain(unchecked).chain(unverified_records(input)).collect();
+    NODES_TAINTED.because(reason::APPLIED, parts.join(". "))
 }
 
 /// Nodes without any taint that keeps Linux pods off, although they are as specified.
@@ -558,15 +557,8 @@ fn rendered(input: &ReportInput, unrendered: &[Unrendered]) -> ComputedCondition
 /// Adds the nodes that have less of a resource than the profile reserves.
 fn too_small<'a>(input: &'a ReportInput, failures: &mut NodeMessages<'a>) {
     let Some(profile) = input.profile() else { return };
-    // Many nodes have the same size.
-    let mut sizes: HashMap<_, Vec<&str>> = HashMap::new();
-    for Member { node, .. } in &input.active.members {
-        if let Ok(kubelet) = &node.kubelet {
-            sizes.entry((kubelet.minor, node.capacity)).or_default().push(&node.name);
-        }
-    }
-    for ((minor, capacity), nodes) in sizes {
-        if let Some(problem) = reserve::capacity_problem(profile, minor, &capacity) {
+    for ((minor, capacity), nodes) in input.groups(|node| (node.kubelet_minor(), node.capacity)) {
+        if let Some(problem) = minor.and_then(|minor| reserve::capacity_problem(profile, minor, &capacity)) {
             failures.add(problem.to_string(), nodes);
         }
     }

@@ -8,14 +8,13 @@ use winpool_api::{
     conditions::{ComputedCondition, RUNTIME_SUPPORTED},
     names::reason,
 };
-use winpool_core::text::some_of;
+use winpool_core::{ForeignText, node::WindowsNode, text::some_of};
 use winpool_facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, containerd, runtimes,
     version_compatibility::{self, Isolation, VersionCompatibility},
 };
 
 use super::input::{NodeMessages, ReportInput, unreadable};
-use crate::pool::plan::Member;
 
 /// The reasons of `RuntimeSupported`, worst first.
 const WORST_FIRST: [&str; 5] = [
@@ -29,13 +28,18 @@ const WORST_FIRST: [&str; 5] = [
 /// A reason of the condition, and the message.
 type Fault = (&'static str, String);
 
+/// The container runtime of a node, or what it reports.
+type Runtime = Result<ContainerRuntime<ContainerdVersion>, ForeignText>;
+
 /// What is wrong with the container runtimes of the nodes, by reason.
 pub fn faults<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessages<'a>> {
     let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
-    for member in &input.active.members {
-        let handler = missing_handler(input, member).map(|message| (reason::HANDLER_UNAVAILABLE, message));
-        for (reason, message) in handler.into_iter().chain(fault_of_version(input.today(), member)) {
-            found.entry(reason).or_default().add(message, [member.node.name.as_str()]);
+    let versions =
+        |node: &'a WindowsNode| (&node.runtime, node.kubelet.as_ref().map(|kubelet| kubelet.minor), node.build());
+    for ((runtime, kubelet, host), nodes) in input.groups(versions) {
+        let handler = missing_handler(input, runtime).map(|message| (reason::HANDLER_UNAVAILABLE, message));
+        for (reason, message) in handler.into_iter().chain(fault_of_version(runtime, kubelet, host, input.today())) {
+            found.entry(reason).or_default().add(message, nodes.iter().copied());
         }
     }
     found
@@ -48,11 +52,11 @@ pub fn runtime_supported(input: &ReportInput) -> Option<ComputedCondition> {
     Some(RUNTIME_SUPPORTED.because(reason, input.with_list(messages)).about(messages.count()))
 }
 
-/// A handler that a class of the pool names and the node's runtime does not have.
-fn missing_handler(input: &ReportInput, member: &Member) -> Option<String> {
-    let node = &member.node;
-    let available = node.handlers()?;
-    let docker = node.containerd().is_none();
+/// A handler that a class of the pool names and the runtime does not have.
+fn missing_handler(input: &ReportInput, runtime: &Runtime) -> Option<String> {
+    let runtime = runtime.as_ref().ok()?;
+    let available = runtime.handlers()?;
+    let docker = *runtime == ContainerRuntime::CriDockerd;
     // containerd can have other handlers in its configuration, Docker cannot.
     let unavailable =
         |handler: &str| (docker || runtimes::HANDLERS.contains(&handler)) && !available.contains(&handler);
@@ -68,17 +72,19 @@ fn missing_handler(input: &ReportInput, member: &Member) -> Option<String> {
     ))
 }
 
-/// The problem with the version of a node's runtime.
-fn fault_of_version(today: Date, member: &Member) -> Option<Fault> {
-    let node = &member.node;
+/// The problem with the version of a runtime.
+fn fault_of_version(
+    runtime: &Runtime,
+    kubelet: Result<Minor, &ForeignText>,
+    host: Option<Build>,
+    today: Date,
+) -> Option<Fault> {
     let unknown = |what, text| Some((reason::UNKNOWN_VERSION, unreadable(what, text)));
-    match (&node.runtime, &node.kubelet) {
+    match (runtime, kubelet) {
         (Err(text), _) => unknown("container runtime", text),
         (_, Err(text)) => unknown("kubelet version", text),
         (Ok(ContainerRuntime::CriDockerd), Ok(_)) => None,
-        (Ok(ContainerRuntime::Containerd(version)), Ok(kubelet)) => {
-            fault_of_containerd(*version, kubelet.minor, node.build(), today)
-        }
+        (Ok(ContainerRuntime::Containerd(version)), Ok(kubelet)) => fault_of_containerd(*version, kubelet, host, today),
     }
 }
 

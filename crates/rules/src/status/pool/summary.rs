@@ -71,27 +71,23 @@ pub struct Summaries {
 }
 
 impl Situation {
-    /// The summaries of these conditions.
     pub fn summarise(&self, found: &[&ComputedCondition]) -> Summaries {
-        let select = |holds: &dyn Fn(&ComputedCondition) -> bool| -> Vec<&ComputedCondition> {
-            let mut selected: Vec<_> = found.iter().copied().filter(|condition| holds(condition)).collect();
-            selected.sort_by_key(|condition| condition.harm());
-            selected
-        };
-        let because = |of: &'static ConditionType, all: &[&ComputedCondition]| {
-            all.first().map(|worst| of.because(worst.reason, see(all)))
-        };
-        let stalled =
-            || because(&STALLED, &select(&|condition| self.is_wrong(condition) && self.needs_person(condition)));
-        let reconciling = || {
-            let all = select(&|condition| self.is_wrong(condition) || self.is_at_work(condition));
-            because(&RECONCILING, &all).map(|reconciling| reconciling.with_status(ConditionStatus::True))
+        // The reason is that of the worst condition, and the message refers to all.
+        let because = |of: &'static ConditionType, holds: &dyn Fn(&ComputedCondition) -> bool| {
+            let mut all: Vec<_> = found.iter().copied().filter(|condition| holds(condition)).collect();
+            all.sort_by_key(|condition| condition.harm());
+            all.first().map(|worst| of.because(worst.reason, see(&all)))
         };
         let applying = self.applying.map(|generation| {
             RECONCILING.because(reason::PROGRESSING, format!("generation {generation} is being applied"))
         });
+        let stalled = || because(&STALLED, &|condition| self.is_wrong(condition) && self.needs_person(condition));
+        let reconciling = || {
+            let found = because(&RECONCILING, &|condition| self.is_wrong(condition) || self.is_at_work(condition));
+            found.map(|reconciling| reconciling.with_status(ConditionStatus::True))
+        };
         Summaries {
-            ready: because(&READY, &select(&|condition| self.is_wrong(condition))),
+            ready: because(&READY, &|condition| self.is_wrong(condition)),
             others: applying.or_else(stalled).or_else(reconciling),
         }
     }
@@ -102,8 +98,7 @@ impl Situation {
             _ if self.withheld => *condition.of == PROFILE_RESOLVED && condition.is_problem(),
             Role::Required => condition.status != ConditionStatus::True,
             Role::Delivery => {
-                let is_part = matches!(condition.next(), Next::Person | Next::Passes);
-                self.delivers && condition.is_problem() && is_part
+                self.delivers && condition.is_problem() && matches!(condition.next(), Next::Person | Next::Passes)
             }
             Role::Summary | Role::Flag => false,
         }
@@ -165,11 +160,8 @@ fn problem(paused: bool, found: &[ComputedCondition]) -> String {
         let more = if problems.len() > 1 { format!(" +{}", problems.len() - 1) } else { String::new() };
         format!("{}{count}{more}", worst.of.problem_name(worst.reason))
     });
-    match (paused, worst) {
-        (false, worst) => worst.unwrap_or_else(|| "-".to_owned()),
-        (true, None) => reason::PAUSED.to_owned(),
-        (true, Some(worst)) => format!("{}, {worst}", reason::PAUSED),
-    }
+    let parts: Vec<_> = paused.then(|| reason::PAUSED.to_owned()).into_iter().chain(worst).collect();
+    if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
 }
 
 /// The remaining grace period of a problem with nodes that were as specified in this generation.

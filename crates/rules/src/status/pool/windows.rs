@@ -54,16 +54,11 @@ fn builds_that_differ(input: &ReportInput) -> Option<ComputedCondition> {
 
 fn pause_images_that_cannot_run(input: &ReportInput) -> Option<ComputedCondition> {
     let profile = input.profile()?;
-    // Grouped, because many nodes are equal.
-    let mut groups: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-    for Member { node, .. } in &input.active.members {
-        if let (Ok(kubelet), Some(build)) = (&node.kubelet, node.build()) {
-            groups.entry((kubelet.minor, build, node.containerd())).or_default().push(&node.name);
-        }
-    }
     let vm = input.spec.runtime_classes.iter().find(|class| class.handler == HYPERV_HANDLER);
     let mut messages = NodeMessages::default();
-    for ((kubelet, build, containerd), nodes) in groups {
+    let versions = |node: &WindowsNode| (node.kubelet_minor(), node.build(), node.containerd());
+    for ((kubelet, build, containerd), nodes) in input.groups(versions) {
+        let (Some(kubelet), Some(build)) = (kubelet, build) else { continue };
         let host = OsVersion { build, revision: None };
         let unfit = vm.and_then(|class| Some((class, unfit_for_vm(profile, kubelet, build, containerd?)?)));
         if let Some(image) = winpool_render::pause::incompatible_image(profile, kubelet, host, containerd) {
@@ -131,13 +126,18 @@ const WORST_FIRST: [&str; 5] = [
     reason::EXTENDED_SUPPORT_ONLY,
 ];
 
-/// What is to be known about the support of a Windows version: a reason of `OSSupported`, and the message.
+/// A reason of `OSSupported`, and the message.
 type Support = (&'static str, String);
 
-/// What is to be known about the support of the Windows versions of the nodes, by reason.
+/// The messages about the support of the Windows versions of the nodes, by reason.
 pub fn support<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessages<'a>> {
     let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
-    for ((build, kubelet), nodes) in combinations(input) {
+    let mut groups = input.groups(|node| (node.build(), node.kubelet_minor()));
+    if groups.is_empty() {
+        // A pool without nodes has the build of its spec and the minor of the API server.
+        groups.insert((Some(input.spec.build), input.snapshot.api_server), Vec::new());
+    }
+    for ((build, kubelet), nodes) in groups {
         for (reason, message) in support_of(build, kubelet, input.today()) {
             found.entry(reason).or_default().add(message, nodes.iter().copied());
         }
@@ -148,8 +148,7 @@ pub fn support<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessage
 /// `OSSupported`, unless Kubernetes and Microsoft's mainstream support cover every node.
 pub fn os_supported(input: &ReportInput) -> Option<ComputedCondition> {
     let mut found = support(input);
-    let worst = WORST_FIRST.into_iter().find(|reason| found.contains_key(reason))?;
-    let count = found.get(worst).map_or(0, NodeMessages::count);
+    let (worst, count) = WORST_FIRST.into_iter().find_map(|reason| Some((reason, found.get(reason)?.count())))?;
     // Microsoft and Kubernetes may both have ended their support.
     let reported = [worst, reason::END_OF_LIFE, reason::NOT_SUPPORTED_BY_KUBERNETES];
     let mut all = NodeMessages::default();
@@ -157,20 +156,6 @@ pub fn os_supported(input: &ReportInput) -> Option<ComputedCondition> {
     Some(OS_SUPPORTED.because(worst, input.with_list(&all)).about(count))
 }
 
-/// The known combinations of build and kubelet in the pool, with the names of the nodes. A pool without nodes has the
-/// build of its spec and the minor of the API server.
-fn combinations<'a>(input: &'a ReportInput) -> BTreeMap<(Option<Build>, Option<Minor>), Vec<&'a str>> {
-    let mut found: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-    for Member { node, .. } in &input.active.members {
-        found.entry((node.build(), node.kubelet_minor())).or_default().push(&node.name);
-    }
-    if found.is_empty() {
-        found.insert((Some(input.spec.build), input.snapshot.api_server), Vec::new());
-    }
-    found
-}
-
-/// What is to be known about the support of a build by Microsoft and by Kubernetes.
 fn support_of(build: Option<Build>, kubelet: Option<Minor>, today: Date) -> Vec<Support> {
     let unknown = |message| vec![(reason::UNKNOWN_VERSION, message)];
     let Some(build) = build else {
