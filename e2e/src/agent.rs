@@ -94,9 +94,6 @@ pub struct Agent {
 
 impl Machine {
     /// A machine as kubeadm leaves it, with containerd 2.1, whose kubelet runs.
-    ///
-    /// # Errors
-    /// When there is no kubeconfig.
     pub fn new(name: &str, kubelets: Arc<Kubelets>, control_plane: &ControlPlane) -> Result<Self> {
         let service = |name: &str, command: &str, depends_on: &[&str], pid| {
             let depends_on = depends_on.iter().map(|name| (*name).to_owned()).collect();
@@ -164,25 +161,21 @@ impl Machine {
     }
 
     /// The text of a file.
-    #[must_use]
     pub fn text(&self, path: &str) -> String {
         self.state().files.get(path).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
     }
 
     /// Whether the kubelet runs.
-    #[must_use]
     pub fn kubelet_runs(&self) -> bool {
         matches!(self.state().services[KUBELET].state, ServiceState::Running { .. })
     }
 
     /// How often the kubelet was started since the machine was made.
-    #[must_use]
     pub fn kubelet_starts(&self) -> u32 {
         self.state().starts
     }
 
     /// Whether the service that restores the former configuration after a reboot is installed.
-    #[must_use]
     pub fn has_restore_service(&self) -> bool {
         self.state().restore_service
     }
@@ -247,9 +240,6 @@ async fn renew_lease(client: Client, node: &str) -> Result<()> {
 
 impl Agent {
     /// Stops the agent as a container is stopped, and waits until it has ended.
-    ///
-    /// # Errors
-    /// When it does not end in time, or failed.
     pub async fn stop(mut self) -> Result<()> {
         drop(self.stop.take());
         timeout(STOP_TIMEOUT, &mut self.task).await???;

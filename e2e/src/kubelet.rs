@@ -80,9 +80,6 @@ struct Machine {
 
 impl Kubelets {
     /// Registers `nodes`, up to 32 at a time, and starts their kubelets. `client` must have all permissions.
-    ///
-    /// # Errors
-    /// When a Node cannot be registered.
     pub async fn start(client: Client, nodes: Vec<SimulatedNode>) -> Result<Self> {
         let version = client.apiserver_version().await?.git_version;
         let shared = Shared { client, refusals: Arc::default(), version, machines: Arc::default() };
@@ -94,9 +91,6 @@ impl Kubelets {
     }
 
     /// Registers more nodes.
-    ///
-    /// # Errors
-    /// When a Node cannot be registered.
     pub async fn add(&self, nodes: Vec<SimulatedNode>) -> Result<()> {
         let deliver = nodes.iter().any(|node| node.takes_configuration);
         stream::iter(nodes)
@@ -118,9 +112,6 @@ impl Kubelets {
     }
 
     /// Changes a node, and lets its kubelet report the status and set its labels.
-    ///
-    /// # Errors
-    /// When there is no such node, or the API server refuses.
     pub async fn change(&self, name: &str, change: impl FnOnce(&mut SimulatedNode)) -> Result<()> {
         let node = {
             let mut machines = self.shared.machines();
@@ -135,9 +126,6 @@ impl Kubelets {
     }
 
     /// Restarts the kubelet of a node with a configuration, which it reports.
-    ///
-    /// # Errors
-    /// When there is no such node, or the API server refuses.
     pub async fn start_with(&self, name: &str, configuration: KubeletConfiguration) -> Result<()> {
         if let Some(machine) = self.shared.machines().get_mut(name) {
             machine.node.capacity = machine.node.capacity.clone().under(&configuration);
@@ -147,9 +135,6 @@ impl Kubelets {
     }
 
     /// Makes a node ready or not ready.
-    ///
-    /// # Errors
-    /// As [`Self::change`].
     pub async fn set_ready(&self, name: &str, ready: bool) -> Result<()> {
         self.change(name, |node| node.ready = ready).await
     }
@@ -160,9 +145,6 @@ impl Kubelets {
     }
 
     /// Makes the container runtimes accept an image that they rejected, also in the waiting Pods.
-    ///
-    /// # Errors
-    /// When the API server refuses.
     pub async fn accept(&self, image: &str) -> Result<()> {
         self.shared.refusals().remove(image);
         let nodes: Vec<String> = self.shared.machines().keys().cloned().collect();
@@ -173,9 +155,6 @@ impl Kubelets {
     }
 
     /// Deletes the Node object, as a cloud provider does when the machine was deleted.
-    ///
-    /// # Errors
-    /// When the API server refuses.
     pub async fn delete(&self, name: &str) -> Result<()> {
         self.shared.nodes().delete(name, &DeleteParams::default()).await?;
         let absent = || async {
@@ -188,21 +167,16 @@ impl Kubelets {
 
     /// Registers a deleted node again under the same name, as its kubelet does when it starts: the machine still has
     /// the delivered configuration, with its `registerWithTaints`.
-    ///
-    /// # Errors
-    /// When it is not a node of these kubelets, or the Node still exists.
     pub async fn register_again(&self, name: &str) -> Result<()> {
         self.shared.register(name).await
     }
 
     /// The client of the kubelets, which has all permissions.
-    #[must_use]
     pub fn client(&self) -> Client {
         self.shared.client.clone()
     }
 
     /// The version of the kubelets that have none of their own, such as v1.36.2.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.shared.version
     }

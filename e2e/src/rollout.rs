@@ -60,7 +60,6 @@ pub enum Step {
 
 impl Step {
     /// Whether the agent has ended the assigned configuration without success.
-    #[must_use]
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Reported(NodeConfigPhase::RolledBack | NodeConfigPhase::Refused))
     }
@@ -68,9 +67,6 @@ impl Step {
 
 impl RolloutLog {
     /// Reads the stored objects, in their order.
-    ///
-    /// # Errors
-    /// When an object does not have the form of its kind.
     pub fn read(stored: &[Stored]) -> Result<Self> {
         let mut moments = Vec::new();
         let mut states: BTreeMap<(&str, &str), State> = BTreeMap::new();
@@ -89,7 +85,6 @@ impl RolloutLog {
     }
 
     /// The moments, in order.
-    #[must_use]
     pub fn moments(&self) -> &[Moment] {
         &self.0
     }
@@ -100,14 +95,12 @@ impl RolloutLog {
     }
 
     /// The number of moments with a step that `wanted` selects.
-    #[must_use]
     pub fn count(&self, wanted: impl Fn(&Step) -> bool) -> usize {
         self.0.iter().filter(|moment| wanted(&moment.step)).count()
     }
 
     /// The most nodes that were in progress at once: from the cordon or the assignment to the confirmation, the failure or
     /// the end of the timeout, and as long as they are cordoned.
-    #[must_use]
     pub fn most_in_progress(&self, timeout: Duration) -> usize {
         let mut progress = BTreeMap::<&str, InProgress>::new();
         let mut most = 0;
@@ -120,9 +113,6 @@ impl RolloutLog {
 
     /// Checks that each configuration was assigned to one node first, and to others only after its confirmation there, or
     /// after the first node was deleted.
-    ///
-    /// # Errors
-    /// With the digest for which this is not so.
     pub fn check_canaries(&self) -> Result<()> {
         for digest in self.digests() {
             let is_of = |moment: &&Moment| matches!(&moment.step, Step::Assigned { digest: of, .. } if of == digest);
@@ -139,13 +129,11 @@ impl RolloutLog {
     }
 
     /// The version at which a pool reported that its rollout is halted.
-    #[must_use]
     pub fn halted(&self, pool: &str) -> Option<u64> {
         self.of(pool, |step| *step == Step::Halted).map(|moment| moment.version).next()
     }
 
     /// The nodes that were assigned a configuration after a version.
-    #[must_use]
     pub fn assigned_after(&self, version: u64) -> Vec<&str> {
         let assigned = |moment: &&Moment| moment.version > version && matches!(moment.step, Step::Assigned { .. });
         self.0.iter().filter(assigned).map(|moment| moment.name.as_str()).collect()

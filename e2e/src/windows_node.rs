@@ -1,5 +1,5 @@
-//! A Windows node under Wine: `winpool-agent.exe run`, and the stand-ins for the kubelet, containerd and nssm as Windows
-//! services. The API server is the real one.
+//! A Windows node under Wine: `winpool-agent.exe run`, and the stand-ins for the kubelet and containerd as Windows services.
+//! The API server is the real one.
 
 use std::{
     fs,
@@ -31,23 +31,11 @@ pub const RESTORE_SERVICE: &str = "winpool-restore";
 const KUBELET: &str = "kubelet";
 const CONTAINERD: &str = "containerd";
 const KUBELET_PROGRAM: &str = r"C:\k\kubelet.exe";
-const NSSM: &str = r"C:\k\nssm.exe";
 const CONTAINERD_PROGRAM: &str = r"C:\Program Files\containerd\containerd.exe";
-const START_SCRIPT: &str = r"C:\k\StartKubelet.ps1";
-const KUBEADM_FLAGS: &str = r"C:\var\lib\kubelet\kubeadm-flags.env";
 const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
 const AGENT_KUBECONFIG: &str = r"C:\etc\kubernetes\agent.conf";
 /// The time limits of the agent. The services of a simulated node need little time.
 const LIMITS: [&str; 3] = ["--service-timeout=5s", "--stable=1s", "--verify-timeout=8s"];
-
-/// How the kubelet is installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Installation {
-    /// A service with the kubelet's flags in its `ImagePath`.
-    Service,
-    /// nssm, which starts a script and starts it again when it ends.
-    Nssm,
-}
 
 /// A node. Everything that runs on it ends with this value.
 #[derive(Debug)]
@@ -64,16 +52,7 @@ pub struct WindowsNode {
 impl WindowsNode {
     /// Installs a node and starts its kubelet, which registers it with the label `agentpool=<pool>`. `programs` is the
     /// directory of the Windows programs.
-    ///
-    /// # Errors
-    /// When a file cannot be written, or a service not started.
-    pub fn start(
-        control_plane: &ControlPlane,
-        programs: &Path,
-        installation: Installation,
-        name: &str,
-        pool: &str,
-    ) -> Result<Self> {
+    pub fn start(control_plane: &ControlPlane, programs: &Path, name: &str, pool: &str) -> Result<Self> {
         let prefix = Prefix::new()?;
         let node = Self {
             name: name.to_owned(),
@@ -86,7 +65,7 @@ impl WindowsNode {
         };
         node.install_programs()?;
         node.write_files(control_plane)?;
-        node.install_services(installation, pool)?;
+        node.install_services(pool)?;
         for service in [CONTAINERD, KUBELET] {
             let state = node.helper(&["start-service", service])?;
             ensure!(state == "Running", "{service} is {state}");
@@ -95,9 +74,7 @@ impl WindowsNode {
     }
 
     fn install_programs(&self) -> Result<()> {
-        for (name, path) in
-            [("fake-kubelet", KUBELET_PROGRAM), ("fake-containerd", CONTAINERD_PROGRAM), ("fake-nssm", NSSM)]
-        {
+        for (name, path) in [("fake-kubelet", KUBELET_PROGRAM), ("fake-containerd", CONTAINERD_PROGRAM)] {
             let path = self.path(path);
             fs::create_dir_all(path.parent().context("a directory")?)?;
             symlink(self.programs.join(format!("{name}.exe")), path)?;
@@ -106,7 +83,6 @@ impl WindowsNode {
     }
 
     /// The content of the configuration files of a new node.
-    #[must_use]
     pub fn original_files(&self) -> [(&'static str, String); 2] {
         let kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
         let kubelet = format!("{kind}healthzPort: {}\n", self.health_port);
@@ -123,31 +99,16 @@ impl WindowsNode {
         Ok(())
     }
 
-    fn install_services(&self, installation: Installation, pool: &str) -> Result<()> {
+    fn install_services(&self, pool: &str) -> Result<()> {
         let containerd = format!(r#""{CONTAINERD_PROGRAM}" --run-service"#);
         self.helper(&["install-service", CONTAINERD, &containerd])?;
-        let identity = format!("--hostname-override={} --node-labels=agentpool={pool}", self.name);
         let flags = format!("--config={KUBELET_CONFIG} --kubeconfig={KUBELET_KUBECONFIG}");
-        let command = match installation {
-            Installation::Service => format!("{KUBELET_PROGRAM} --windows-service {flags} {identity}"),
-            Installation::Nssm => {
-                self.write(KUBEADM_FLAGS, &format!("KUBELET_KUBEADM_ARGS=\"{identity}\"\n"))?;
-                let script = format!(
-                    "$FileContent = Get-Content -Path \"{KUBEADM_FLAGS}\"\r\n\
-                     $kubeletArgs = $FileContent.TrimStart('KUBELET_KUBEADM_ARGS=').Trim('\"')\r\n\
-                     $cmd = \"{KUBELET_PROGRAM} $kubeletArgs {flags}\"\r\nInvoke-Expression $cmd\r\n"
-                );
-                self.write(START_SCRIPT, &script)?;
-                NSSM.to_owned()
-            }
-        };
+        let identity = format!("--hostname-override={} --node-labels=agentpool={pool}", self.name);
+        let command = format!("{KUBELET_PROGRAM} --windows-service {flags} {identity}");
         self.helper(&["install-service", KUBELET, &command, CONTAINERD]).map(drop)
     }
 
     /// Starts the agent with further arguments, and with the permissions of `config/agent`.
-    ///
-    /// # Errors
-    /// When the program cannot be started.
     pub fn start_agent(&mut self, arguments: &[&str]) -> Result<()> {
         self.agents += 1;
         let mut command = self.prefix.command(&self.programs.join("winpool-agent.exe"));
@@ -158,17 +119,11 @@ impl WindowsNode {
     }
 
     /// Kills the agent, as when Windows ends it with its container.
-    ///
-    /// # Errors
-    /// When its exit status cannot be read.
     pub fn kill_agent(&mut self) -> Result<()> {
         self.agent.take().map_or(Ok(()), |agent| agent.kill().map(drop))
     }
 
     /// Restores the node as it was before its first configuration, without an agent.
-    ///
-    /// # Errors
-    /// With the output of the program, when it fails.
     pub fn uninstall_agent(&self) -> Result<()> {
         let mut command = self.prefix.command(&self.programs.join("winpool-agent.exe"));
         let output = command.arg("uninstall").args(LIMITS).stdin(Stdio::null()).output()?;
@@ -177,53 +132,36 @@ impl WindowsNode {
     }
 
     /// Whether a file or directory on the drive `C:` exists.
-    #[must_use]
     pub fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
     /// The end of the agent's log.
-    #[must_use]
     pub fn agent_log(&self) -> String {
         self.agent.as_ref().map(Process::log_tail).unwrap_or_default()
     }
 
     /// Starts a service, and returns its state once it is no longer pending.
-    ///
-    /// # Errors
-    /// When it does not start.
     pub fn start_service(&self, name: &str) -> Result<String> {
         self.helper(&["start-service", name])
     }
 
     /// Stops a service, and waits until it is stopped.
-    ///
-    /// # Errors
-    /// When it does not stop.
     pub fn stop_service(&self, name: &str) -> Result<()> {
         self.helper(&["stop-service", name]).map(drop)
     }
 
     /// The state of a service: `Running`, `Pending`, `Stopped` or `Absent`.
-    ///
-    /// # Errors
-    /// When the service manager does not answer.
     pub fn service_state(&self, name: &str) -> Result<String> {
         self.helper(&["service-state", name])
     }
 
     /// The text of a file on the drive `C:`.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn read(&self, path: &str) -> Result<String> {
         fs::read_to_string(self.path(path)).with_context(|| path.to_owned())
     }
 
     /// Writes a file on the drive `C:`, with its directories.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write(&self, path: &str, text: &str) -> Result<()> {
         let file = self.path(path);
         fs::create_dir_all(file.parent().context("a directory")?)?;
@@ -231,25 +169,16 @@ impl WindowsNode {
     }
 
     /// Sets how the program of a configuration file fails from its next start on.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub fn set_behavior(&self, config: &str, behavior: &str) -> Result<()> {
         self.write(&format!("{config}.behavior"), behavior)
     }
 
     /// The journal of the agent.
-    ///
-    /// # Errors
-    /// When it does not exist, or cannot be parsed.
     pub fn journal(&self) -> Result<Journal> {
         Ok(serde_json::from_str(&self.read(JOURNAL)?)?)
     }
 
     /// The status of the kubelet's health endpoint.
-    ///
-    /// # Errors
-    /// When it does not answer.
     pub async fn health(&self) -> Result<u16> {
         let request = http_get((Ipv4Addr::LOCALHOST, self.health_port).into(), "/healthz");
         Ok(tokio::time::timeout(Duration::from_secs(2), request).await??.0)

@@ -24,9 +24,6 @@ pub struct Prefix {
 
 impl Prefix {
     /// A new, initialized prefix.
-    ///
-    /// # Errors
-    /// When Wine cannot be installed or started.
     pub fn new() -> Result<Self> {
         let wine = assets::wine()?;
         let wineserver = wine.join("bin/wineserver");
@@ -48,9 +45,6 @@ impl Prefix {
     }
 
     /// One prefix for all programs that change nothing in it: its initialization takes seconds.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
     pub fn shared() -> Result<&'static Self> {
         static SHARED: OnceLock<Result<Prefix, String>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| Self::new().map_err(|error| format!("{error:#}")));
@@ -58,13 +52,11 @@ impl Prefix {
     }
 
     /// The directory of the drive `C:`.
-    #[must_use]
     pub fn drive_c(&self) -> PathBuf {
         self.directory.path().join("drive_c")
     }
 
     /// A Windows program. Killing the process ends the program, but not its children.
-    #[must_use]
     pub fn command(&self, path: &Path) -> Command {
         program(self.directory.path(), path)
     }
@@ -88,7 +80,6 @@ impl Drop for Prefix {
 }
 
 /// The path on the drive `Z:` of a path of this system.
-#[must_use]
 pub fn windows_path(path: &Path) -> String {
     format!("Z:{}", path.display()).replace('/', "\\")
 }

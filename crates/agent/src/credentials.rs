@@ -41,9 +41,6 @@ pub enum CredentialsError {
 /// The configuration of the client, from the variables and the files of a HostProcess container.
 ///
 /// kube reads the token and the certificate authority again when they are rotated.
-///
-/// # Errors
-/// When a variable is not set, or a file cannot be read.
 pub fn in_cluster(
     variable: impl Fn(&'static str) -> Option<String>,
     read: impl Fn(&str) -> io::Result<Vec<u8>>,

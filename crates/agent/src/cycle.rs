@@ -24,16 +24,10 @@ const SANDBOX_LIMIT: Duration = Duration::from_secs(120);
 /// What the API server knows of the node.
 pub trait Cluster {
     /// When the Lease of the node was renewed.
-    ///
-    /// # Errors
-    /// When the API server does not answer.
     fn lease_renewed(&self) -> io::Result<Option<Timestamp>>;
 
     /// The pods of the node by uid, and whether each of them runs, has completed, or has failed. They are read as the kubelet reads
     /// them, with the content of its kubeconfig: the agent itself may read no pods, because RBAC cannot limit that to a node.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     fn pods(&self, kubeconfig: &[u8]) -> Result<BTreeMap<String, PodPhase>, PodsError>;
 
     /// The configuration that the kubelet of the node uses; `None` if it does not answer, or not to the agent.
@@ -124,9 +118,6 @@ pub struct Cycle<'a> {
 
 impl<'a> Cycle<'a> {
     /// Resumes with the journal of the node.
-    ///
-    /// # Errors
-    /// When the journal cannot be read.
     pub fn resume(host: &'a dyn Host, limits: Limits) -> io::Result<Self> {
         Ok(Self { host, limits, journal: Journal::load(host)?, healthy: None })
     }
@@ -142,9 +133,7 @@ impl<'a> Cycle<'a> {
     }
 
     /// Begins to apply a plan. A configuration that changes nothing is applied at once.
-    ///
-    /// # Errors
-    /// When the restore service or the journal cannot be written. Nothing was changed then.
+    /// After an error nothing was changed.
     pub fn begin(&mut self, cluster: &dyn Cluster, id: ConfigId, plan: ChangePlan) -> io::Result<()> {
         let mut journal = self.journal.clone();
         if plan.files.is_empty() && plan.services.is_empty() {
@@ -170,9 +159,7 @@ impl<'a> Cycle<'a> {
 
     /// Performs the next action of the change in progress. `confirmed` is the digest that the operator confirmed, and
     /// `desired` the requested configuration: another one than that of the change supersedes it.
-    ///
-    /// # Errors
-    /// When the journal cannot be saved, or a rollback cannot be performed yet. The action is repeated by the next call.
+    /// An action that fails is repeated by the next call.
     pub fn advance(
         &mut self,
         cluster: &dyn Cluster,
@@ -200,9 +187,6 @@ impl<'a> Cycle<'a> {
     }
 
     /// Undoes an unconfirmed change without the network. A later [`Self::advance`] verifies it.
-    ///
-    /// # Errors
-    /// When the former files cannot be restored, or the services not restarted.
     pub fn restore(&mut self, cause: RestoreCause) -> io::Result<()> {
         let Some(mut change) = self.journal.change.clone() else { return self.host.set_restore_service(false) };
         change.roll_back(cause.failure());

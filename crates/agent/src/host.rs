@@ -95,125 +95,69 @@ impl SandboxKind {
 /// Paths are absolute paths of the host, such as `C:\k\config.yaml`, not of a container. All functions block.
 pub trait Host {
     /// The content of a file; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>>;
 
     /// Replaces or creates a file and its directories: after a crash at any time, the file has either the former or the new
     /// content.
-    ///
-    /// # Errors
-    /// When the content could not be written, or another program keeps the file open. The former content is unchanged.
+    /// After an error the former content is unchanged.
     fn replace(&self, path: &str, content: &[u8]) -> io::Result<()>;
 
     /// Deletes a file. A file that does not exist is no error.
-    ///
-    /// # Errors
-    /// When the file cannot be deleted.
     fn remove(&self, path: &str) -> io::Result<()>;
 
     /// The names of the files in a directory; empty if it does not exist.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
     fn list(&self, directory: &str) -> io::Result<Vec<String>>;
 
     /// Whether a path is on a volume of this machine: neither its drive nor a link on the way leads to another one. Parts that do
     /// not exist are left out.
-    ///
-    /// # Errors
-    /// When its drive does not exist, or a part of it cannot be opened.
+    /// A drive that does not exist is an error.
     fn is_local(&self, path: &str) -> io::Result<bool>;
 
     /// The definitions of all services.
-    ///
-    /// # Errors
-    /// When the registry cannot be read.
     fn services(&self) -> io::Result<Vec<ServiceDefinition>>;
 
     /// How an existing service is started, and whether it is started again.
-    ///
-    /// # Errors
-    /// When the service manager does not answer.
     fn policy(&self, service: &str) -> io::Result<ServicePolicy>;
 
     /// A key below `HKEY_LOCAL_MACHINE`, such as `SYSTEM\CurrentControlSet\Control`; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// When the registry cannot be read.
     fn registry(&self, key: &str) -> io::Result<Option<RegistryKey>>;
 
     /// Sets command line and environment of an existing service. They take effect at its next start.
-    ///
-    /// # Errors
-    /// When the service does not exist or cannot be changed.
     fn define(&self, definition: &ServiceDefinition) -> io::Result<()>;
 
     /// The state of a service; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// When the service manager does not answer.
     fn state(&self, service: &str) -> io::Result<Option<ServiceState>>;
 
     /// The process of a service, also while it starts or stops; `None` if there is none, or it is not known.
-    ///
-    /// # Errors
-    /// When the service manager does not answer.
     fn process(&self, service: &str) -> io::Result<Option<u32>>;
 
     /// The processes of a program, by the name of its file, such as `kubelet.exe`.
-    ///
-    /// # Errors
-    /// When the processes cannot be listed.
     fn processes(&self, program: &str) -> io::Result<Vec<u32>>;
 
     /// Requests the start of a service. A running service is no error.
-    ///
-    /// # Errors
-    /// When the service manager refuses, or the service ended before it was running.
+    /// A service that ends before it is running is an error.
     fn start(&self, service: &str) -> io::Result<()>;
 
     /// Requests the stop of a service. A stopped service is no error.
-    ///
-    /// # Errors
-    /// When the service manager refuses.
     fn stop(&self, service: &str) -> io::Result<()>;
 
     /// Ends a process and its child processes. A process that does not exist is no error.
-    ///
-    /// # Errors
-    /// When the process cannot be ended.
     fn kill(&self, pid: u32) -> io::Result<()>;
 
     /// Runs a program, and kills it after the time limit.
-    ///
-    /// # Errors
-    /// When the program cannot be started.
     fn run(&self, program: &str, arguments: &[String], limit: Duration) -> io::Result<ProgramOutput>;
 
     /// The HTTP status of a `GET` on the loopback interface.
-    ///
-    /// # Errors
-    /// When there is no answer within one second.
+    /// No answer within one second is an error.
     fn http_status(&self, port: u16, path: &str) -> io::Result<u16>;
 
     /// Makes the container runtime at a named pipe pull an image, unless it has it.
-    ///
-    /// # Errors
-    /// When the runtime does not answer, or cannot pull the image within the limit.
     fn ensure_image(&self, pipe: &str, image: &str, limit: Duration) -> Result<(), RuntimeError>;
 
     /// Makes the container runtime at a named pipe start the sandbox of a pod, and removes it.
-    ///
-    /// # Errors
-    /// When the runtime does not answer, or cannot start the sandbox within the limit.
     fn try_sandbox(&self, pipe: &str, kind: SandboxKind, limit: Duration) -> Result<(), RuntimeError>;
 
     /// Installs or removes the service that restores the last good configuration when Windows starts.
-    ///
-    /// # Errors
-    /// When the service cannot be written.
     fn set_restore_service(&self, installed: bool) -> io::Result<()>;
 
     /// The value `LastConfig` of the registry key `HKLM\SYSTEM\HardwareConfig`, such as `{4c4c4544-…}`; `None` without it.

@@ -111,18 +111,13 @@ pub struct CurrentChange {
 
 impl Journal {
     /// Reads the journal; empty on a node that the agent has not changed.
-    ///
-    /// # Errors
-    /// When the file cannot be read or parsed. The agent must not change anything then: it could not undo it.
+    /// After an error the agent must not change anything: it could not undo it.
     pub fn load(host: &dyn Host) -> io::Result<Self> {
         let Some(bytes) = host.read(JOURNAL)? else { return Ok(Self::default()) };
         serde_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     /// Replaces the journal on the node.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub fn save(&self, host: &dyn Host) -> io::Result<()> {
         host.replace(JOURNAL, &serde_json::to_vec_pretty(self).map_err(io::Error::other)?)
     }

@@ -141,9 +141,6 @@ const INSTALL: &str = "Install the kubelet with kubeadm, RKE2 or EKS, or as a se
                        spec.delivery.method: None";
 
 /// Detects the layout of a node. Only reads, and runs `kubelet --version` and `containerd --version`.
-///
-/// # Errors
-/// Another system configures the node, the layout is not known, or kubelet or containerd are not supported.
 pub fn detect(host: &dyn Host) -> Result<Layout, Refusal> {
     let services = host.services().map_err(|error| unreadable("the services of the node", error))?;
     managed::refuse_managed(host, &services)?;

@@ -14,9 +14,6 @@ use tokio::{runtime::Builder, time::timeout};
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// The status of `GET http://127.0.0.1:<port><path>`, without a proxy and without following redirects.
-///
-/// # Errors
-/// When there is no HTTP response within one second.
 pub fn http_status(port: u16, path: &str) -> io::Result<u16> {
     let request =
         Request::get(format!("http://127.0.0.1:{port}{path}")).body(Body::empty()).map_err(io::Error::other)?;

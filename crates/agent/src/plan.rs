@@ -32,9 +32,6 @@ use super::{
 /// Computes the changes for the content of a ConfigMap. Nothing differs for a node that already has the configuration.
 /// What an earlier configuration changed and this one does not gets its former value again, so that the empty
 /// configuration restores the node.
-///
-/// # Errors
-/// The node or a setting is not supported, or a file of the node cannot be read.
 pub fn plan(host: &dyn Host, config: &BTreeMap<String, String>) -> Result<(Layout, ChangePlan), Refusal> {
     let layout = layout::detect(host)?;
     let configuration = allowed::check(config)?;

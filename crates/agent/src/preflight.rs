@@ -32,9 +32,7 @@ const PULL_LIMIT: Duration = Duration::from_secs(300);
 
 /// Lets containerd and the kubelet of the node check the files that a plan changes. Programs whose configuration does
 /// not change are not run.
-///
-/// # Errors
-/// A program does not accept the files, or its messages are not known. The refusal quotes its last lines.
+/// A refusal quotes the last lines of the program.
 pub fn preflight(host: &dyn Host, layout: &Layout, plan: &ChangePlan) -> Result<(), Refusal> {
     let mut candidate = Candidate::new(host, layout, plan);
     let result = check(&mut candidate);

@@ -66,9 +66,6 @@ pub struct AgentOptions {
 }
 
 /// Reconciles the node until `stop` completes. A change in progress is resumed by the next agent.
-///
-/// # Errors
-/// When the journal of the node cannot be read.
 pub async fn run<H: Host + Send + 'static>(
     client: Client,
     host: H,

@@ -39,9 +39,6 @@ pub struct RuntimeClient(Grpc<Channel>);
 
 impl RuntimeClient {
     /// Connects by a stream.
-    ///
-    /// # Errors
-    /// When there is no stream, or what answers is no gRPC server.
     pub async fn connect<S, F>(open: impl Fn() -> F + Clone + Send + Sync + 'static) -> io::Result<Self>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -58,9 +55,6 @@ impl RuntimeClient {
     }
 
     /// Pulls an image that the runtime does not have.
-    ///
-    /// # Errors
-    /// What the runtime says about the image, or that it did not finish within the limit.
     pub async fn ensure_image(&mut self, image: &str, limit: Duration) -> Result<(), RuntimeError> {
         let image = || Some(ImageSpec { image: image.to_owned() });
         let path = "/runtime.v1.ImageService/ImageStatus";
@@ -74,9 +68,6 @@ impl RuntimeClient {
     }
 
     /// Starts the sandbox of a pod without containers, and removes it.
-    ///
-    /// # Errors
-    /// What the runtime says about it, or that it did not start it within the limit.
     pub async fn try_sandbox(&mut self, kind: SandboxKind, limit: Duration) -> Result<(), RuntimeError> {
         let request = RunPodSandbox { config: Some(SandboxConfig::new(kind)) };
         let started: Sandbox = self.call("/runtime.v1.RuntimeService/RunPodSandbox", request, limit).await?;

@@ -14,9 +14,6 @@ use super::{
 
 /// Restores the node with a restart of the services that this concerns, and removes the journal and the record. If the services
 /// do not work afterwards, the present configuration is restored.
-///
-/// # Errors
-/// A change is in progress, the node is not supported, a file cannot be written, or the services did not work.
 pub fn uninstall(host: &dyn Host, limits: Limits) -> io::Result<()> {
     let mut cycle = Cycle::resume(host, limits)?;
     if cycle.journal().change.is_some() {

@@ -34,9 +34,7 @@ define_windows_service!(service_entry, service_main);
 
 /// Runs this process as the service: it is reported as running during the work, and as stopped afterwards. The work cannot
 /// be stopped, because a configuration that is restored in part is worse than one that is restored late.
-///
-/// # Errors
-/// When the service control manager has not started this process. A failure of the work is the exit code of the service.
+/// A failure of the work is the exit code of the service.
 pub fn run(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
     *WORK.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(work));
     match service_dispatcher::start(RESTORE_SERVICE, service_entry) {

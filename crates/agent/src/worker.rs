@@ -28,21 +28,12 @@ pub const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 /// The API server as the worker needs it.
 pub trait Source: Cluster {
     /// The data of a ConfigMap in the namespace of the operator; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// When the API server does not answer.
     fn config(&self, name: &str) -> io::Result<Option<BTreeMap<String, String>>>;
 
     /// The labels of the Node; empty if it does not exist.
-    ///
-    /// # Errors
-    /// When the API server does not answer.
     fn node_labels(&self) -> io::Result<BTreeMap<String, String>>;
 
     /// Writes the status of the WindowsNodeConfig.
-    ///
-    /// # Errors
-    /// When the API server does not answer, or rejects it.
     fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()>;
 
     /// The time of the API server, in whole seconds; `None` if it does not answer.
@@ -74,9 +65,6 @@ pub struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     /// Resumes with the journal of the node.
-    ///
-    /// # Errors
-    /// When the journal cannot be read. Nothing may be changed then.
     pub fn resume(
         host: &'a dyn Host,
         source: &'a dyn Source,

@@ -1,12 +1,10 @@
 //! `winpool-agent.exe run` on a Windows node under Wine, with the real operator and API server. Services of Windows stand in
-//! for the kubelet, containerd and nssm; a file beside the configuration of each determines how they fail.
+//! for the kubelet and containerd; a file beside the configuration of each determines how they fail.
 
 mod failures;
 mod interruptions;
-mod observer;
 mod removal;
 mod rounds;
-mod wrapper;
 
 use std::time::Duration;
 
@@ -15,12 +13,11 @@ use e2e::{
     control_plane::{Options, User},
     operator::Operator,
     wait::{eventually, until},
-    windows_node::{Installation, KUBELET_CONFIG, RESTORE_SERVICE, WindowsNode},
+    windows_node::{KUBELET_CONFIG, RESTORE_SERVICE, WindowsNode},
 };
 use serde_json::{Value, json};
 use winpool_api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
 
-use self::observer::Observer;
 use crate::agent_programs::stripped_programs;
 
 const POOL: &str = "web";
@@ -39,22 +36,20 @@ type Case = (&'static str, NodeConfigPhase, &'static [&'static str], &'static st
 struct Fixture {
     cluster: Cluster,
     operator: Operator,
-    observer: Observer,
     // The agent ends before the API server.
     node: WindowsNode,
 }
 
 impl Fixture {
     /// Starts everything, and applies a first configuration with 40 pods.
-    async fn start(installation: Installation) -> Self {
+    async fn start() -> Self {
         let programs = stripped_programs();
         let options = Options { agents: true, ..Options::api_server_only() };
         let cluster = Cluster::start_with(options).await.unwrap();
-        let mut node = WindowsNode::start(&cluster.control_plane, programs, installation, NODE, POOL).unwrap();
+        let mut node = WindowsNode::start(&cluster.control_plane, programs, NODE, POOL).unwrap();
         node.start_agent(&[]).unwrap();
         let operator = cluster.start_operator(&[], &[]).await.unwrap();
-        let observer = Observer::start(cluster.client.clone());
-        let fixture = Self { cluster, operator, observer, node };
+        let fixture = Self { cluster, operator, node };
         fixture.apply_profile(json!({ "kubelet": { "maxPods": 40 } })).await;
         let delivery = json!({ "method": "Agent", "rollout": { "timeout": LONG_ROLLOUT } });
         let pool = pool_spec(POOL, json!({ "profileRef": { "name": "standard" }, "delivery": delivery }));

@@ -61,9 +61,6 @@ pub struct Behavior(Vec<Failure>);
 
 impl Behavior {
     /// The behavior for the content of the configuration file at a path.
-    ///
-    /// # Errors
-    /// When a line of the file is invalid.
     pub fn of(path: &str, content: &str) -> Result<Self, String> {
         let text = fs::read_to_string(Path::new(&format!("{path}.behavior"))).unwrap_or_default();
         Self::parse(&text, content)

@@ -27,9 +27,6 @@ struct Answer {
 }
 
 /// Serves until the result is dropped.
-///
-/// # Errors
-/// When another program serves the pipe.
 pub fn serve(pipe: String, behavior: &Behavior) -> io::Result<Runtime> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let (no_pull, no_sandbox) = (behavior.is(Failure::NoPull), behavior.is(Failure::NoSandbox));

@@ -30,9 +30,6 @@ static IGNORE_STOP: AtomicBool = AtomicBool::new(false);
 define_windows_service!(service_entry, service_main);
 
 /// Runs this process as a service, until it is stopped.
-///
-/// # Errors
-/// When the service control manager has not started this process.
 pub fn run(behavior: Behavior, work: impl FnOnce(&AtomicBool) + Send + 'static) -> io::Result<()> {
     *WORK.lock().unwrap_or_else(PoisonError::into_inner) = Some((behavior, Box::new(work)));
     // The name of a service with a process of its own is not used.

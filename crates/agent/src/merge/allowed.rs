@@ -69,9 +69,6 @@ pub const FLAGS: &[&str] = &[WINDOWS_PRIORITYCLASS.name, RESOLV_CONF.name];
 const ENVIRONMENT: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 
 /// Checks the keys and settings of a configuration.
-///
-/// # Errors
-/// The first key or setting that is not allowed, or whose value is not valid.
 pub fn check(files: &BTreeMap<String, String>) -> Result<AllowedConfiguration, Refusal> {
     let mut configuration = AllowedConfiguration::default();
     for (key, text) in files {

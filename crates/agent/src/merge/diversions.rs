@@ -16,9 +16,6 @@ use crate::{
 };
 
 /// Refuses a configuration that sends traffic to a host that is not allowed.
-///
-/// # Errors
-/// The first such setting.
 pub fn check(configuration: &AllowedConfiguration, allowances: &Allowances) -> Result<(), Refusal> {
     let refused = diversions(configuration).into_iter().find(|diversion| !allowances.allow(&diversion.to));
     refused.map_or(Ok(()), |Diversion { path, traffic, to }| {

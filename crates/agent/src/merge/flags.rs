@@ -102,9 +102,7 @@ pub fn environment_file(text: &str) -> Option<std::ops::Range<usize>> {
 }
 
 /// The flags of `kubelet.args`, one per line. Empty lines and comments are skipped.
-///
-/// # Errors
-/// The first line that is not `--name=value`.
+/// The error is the first line that is not `--name=value`.
 pub fn parse(text: &str) -> Result<Vec<FlagValue>, String> {
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines

@@ -23,9 +23,6 @@ const UTF16_BIG_MARK: &[u8] = &[0xFE, 0xFF];
 
 impl Text {
     /// Decodes UTF-8, or UTF-16 with a byte order mark.
-    ///
-    /// # Errors
-    /// The reason why the bytes are not such a text.
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
             let pairs = bytes.chunks_exact(2);

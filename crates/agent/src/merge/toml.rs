@@ -6,9 +6,6 @@ use toml_edit::{DocumentMut, Item, TableLike, Value};
 use super::text::line_end;
 
 /// The text of a file with exactly these settings. What does not differ keeps its notation.
-///
-/// # Errors
-/// The file is not valid TOML.
 pub fn set(text: &str, after: &Table) -> Result<String, String> {
     let before = parse(text)?;
     if *after == before {
@@ -23,9 +20,6 @@ pub fn set(text: &str, after: &Table) -> Result<String, String> {
 }
 
 /// Sets a list of strings at the top of a file.
-///
-/// # Errors
-/// The file is not valid TOML.
 pub fn set_list(text: &str, name: &str, list: &[String]) -> Result<String, String> {
     let edited = edit(text, |document| {
         let value: Value = list.iter().collect();
@@ -38,9 +32,6 @@ pub fn set_list(text: &str, name: &str, list: &[String]) -> Result<String, Strin
 }
 
 /// The values of a TOML document.
-///
-/// # Errors
-/// It is not valid TOML.
 pub fn parse(text: &str) -> Result<Table, String> {
     text.parse::<Table>().map_err(|error| error.to_string().trim_end().to_owned())
 }

@@ -19,9 +19,6 @@ use super::text::line_end;
 const REWRITTEN: &str = "# winpool merged its settings into this file. Its comments and order could not be kept.";
 
 /// Merges settings into the text of a file. The text is unchanged if it already has them.
-///
-/// # Errors
-/// The file is not a single YAML document with a mapping.
 pub fn merge(text: &str, layer: &Map<String, Value>) -> Result<String, String> {
     let mut after = parse(text)?;
     merge_maps(&mut after, layer);
@@ -29,9 +26,6 @@ pub fn merge(text: &str, layer: &Map<String, Value>) -> Result<String, String> {
 }
 
 /// The text of a file with exactly these settings. What does not differ keeps its notation.
-///
-/// # Errors
-/// The file is not a single YAML document with a mapping.
 pub fn set(text: &str, after: &Map<String, Value>) -> Result<String, String> {
     let before = parse(text)?;
     if *after == before {
@@ -42,9 +36,6 @@ pub fn set(text: &str, after: &Map<String, Value>) -> Result<String, String> {
 }
 
 /// The mapping of a YAML document; empty for an empty document.
-///
-/// # Errors
-/// The text is not valid YAML, has several documents, or is not a mapping.
 pub fn parse(text: &str) -> Result<Map<String, Value>, String> {
     let value = serde_saphyr::from_str(text).map_err(|error| match error.without_snippet() {
         Error::MultipleDocuments { .. } => "the file has several YAML documents".to_owned(),

@@ -221,9 +221,6 @@ fn imported_directory(installed: &ContainerdLayout, settings: &Table) -> Option<
 }
 
 /// The files that the main file imports.
-///
-/// # Errors
-/// A directory cannot be read.
 pub fn imported_files(host: &dyn Host, installed: &ContainerdLayout, settings: &Table) -> Result<Vec<String>, Refusal> {
     let mut files = Vec::new();
     for path in imports(installed, settings) {

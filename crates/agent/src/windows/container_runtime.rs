@@ -18,9 +18,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 const BUSY: i32 = 231;
 
 /// Calls the runtime at a pipe.
-///
-/// # Errors
-/// When it does not answer, or the error of the call.
 pub(super) fn call(
     pipe: &str,
     request: impl AsyncFnOnce(&mut RuntimeClient) -> Result<(), RuntimeError>,

@@ -3,7 +3,7 @@
 use e2e::{
     cluster::edit,
     wait::{size, until},
-    windows_node::{CONTAINERD_CONFIG, Installation, KUBELET_CONFIG},
+    windows_node::{CONTAINERD_CONFIG, KUBELET_CONFIG},
 };
 use serde_json::json;
 use winpool_agent::journal::ChangeStage;
@@ -38,7 +38,7 @@ const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
 
 #[tokio::test]
 async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
-    let fixture = Fixture::start(Installation::Service).await;
+    let fixture = Fixture::start().await;
     let (mut pods, mut good, mut minutes) = (50, "40".to_owned(), 30);
     for _ in 0..size(1, 3) {
         for case in KUBELET {
@@ -62,7 +62,7 @@ async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
 
 #[tokio::test]
 async fn a_node_that_is_not_ready_is_not_confirmed() {
-    let fixture = Fixture::start(Installation::Service).await;
+    let fixture = Fixture::start().await;
     let former = fixture.status().await.observed_digest;
     fixture.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
     fixture.apply_profile(json!({ "kubelet": { "maxPods": 51 } })).await;

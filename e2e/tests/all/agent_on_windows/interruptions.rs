@@ -3,7 +3,7 @@
 use e2e::{
     cluster::SOON,
     wait::until,
-    windows_node::{Installation, KUBELET_CONFIG, RESTORE_SERVICE},
+    windows_node::{KUBELET_CONFIG, RESTORE_SERVICE},
 };
 use serde_json::json;
 use winpool_agent::journal::{ChangeStage, CurrentChange, Direction};
@@ -30,7 +30,7 @@ impl Fixture {
 
 #[tokio::test]
 async fn a_killed_agent_resumes_its_change() {
-    let mut fixture = Fixture::start(Installation::Service).await;
+    let mut fixture = Fixture::start().await;
     let former = fixture.status().await.observed_digest;
     fixture.interrupt(41).await;
     fixture.node.start_agent(&[]).unwrap();
@@ -43,7 +43,7 @@ async fn a_killed_agent_resumes_its_change() {
 
 #[tokio::test]
 async fn after_a_reboot_the_former_configuration_is_restored_without_the_network() {
-    let mut fixture = Fixture::start(Installation::Service).await;
+    let mut fixture = Fixture::start().await;
     fixture.interrupt(41).await;
     fixture.cluster.control_plane.stop_api_server().await.unwrap();
     for service in ["kubelet", "containerd"] {

@@ -3,7 +3,7 @@
 use e2e::{
     cluster::{SOON, edit},
     wait::until,
-    windows_node::{Installation, RESTORE_SERVICE},
+    windows_node::RESTORE_SERVICE,
 };
 use kube::api::ListParams;
 use serde_json::json;
@@ -13,7 +13,7 @@ use super::{Fixture, POOL};
 
 #[tokio::test]
 async fn an_agent_that_is_uninstalled_leaves_the_node_as_it_was() {
-    let mut fixture = Fixture::start(Installation::Service).await;
+    let mut fixture = Fixture::start().await;
     edit(&fixture.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
     let api = fixture.cluster.api::<WindowsNodeConfig>();
     let assigned = async || Ok(api.list(&ListParams::default()).await?.items.len());

@@ -18,7 +18,6 @@ use e2e_windows::{
     behavior::{Behavior, Failure},
     fail,
     flags::Flags,
-    merge::{drop_ins, overlay},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -81,14 +80,8 @@ impl Kubelet {
     fn new(flags: Flags) -> Result<Self, String> {
         let path = flags.get("config").ok_or("failed to load kubelet config file: no --config")?.to_owned();
         let failed = |error: String| format!("failed to load kubelet config file, path: {path}, error: {error}");
-        let mut content = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
-        let mut config = parse(&content).map_err(failed)?;
-        for (path, drop_in) in flags.get("config-dir").map_or(Ok(Vec::new()), drop_ins).map_err(|e| e.to_string())? {
-            let failed =
-                |error| format!("failed to load kubelet config file, path: {}, error: {error}", path.display());
-            overlay(&mut config, parse(&drop_in).map_err(failed)?);
-            content += &drop_in;
-        }
+        let content = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+        let config = parse(&content).map_err(failed)?;
         if config["maxPods"].as_u64() == Some(0) {
             return Err("failed to validate kubelet configuration, error: invalid configuration: maxPods".to_owned());
         }

@@ -21,7 +21,7 @@ fn find(name: &str) -> Option<ServiceDefinition> {
 }
 
 #[test]
-fn a_service_has_its_command_line_and_dependencies() {
+fn a_service_with_a_process_of_its_own_has_its_command_line_and_dependencies() {
     let program = helper();
     create_service("winpool-a", ServiceType::OWN_PROCESS, &program, &[], &[]);
     create_service("winpool-b", ServiceType::OWN_PROCESS, &program, &["--labels=a=b,c=d", "x y"], &["winpool-a"]);
@@ -33,40 +33,27 @@ fn a_service_has_its_command_line_and_dependencies() {
     };
     assert_eq!(find("winpool-b"), Some(expected));
     assert_eq!(find("winpool-a").unwrap().depends_on, Vec::<String>::new());
-    delete_service("winpool-b");
-    delete_service("winpool-a");
-}
-
-#[test]
-fn only_services_with_a_process_of_their_own_are_listed() {
     create_service("winpool-shared", ServiceType::SHARE_PROCESS, r"C:\Windows\System32\svchost.exe", &[], &[]);
     assert_eq!(find("winpool-shared"), None);
-    delete_service("winpool-shared");
+    for name in ["winpool-shared", "winpool-b", "winpool-a"] {
+        delete_service(name);
+    }
 }
 
 #[test]
-fn variables_of_a_command_line_are_expanded_and_kept() {
+fn variables_of_a_command_line_are_expanded_kept_and_restored() {
     create_service("winpool-variables", ServiceType::OWN_PROCESS, &helper(), &[], &[]);
     let key = key("winpool-variables");
-    key.set_expand_string("ImagePath", r"%SystemRoot%\kubelet.exe --root=%Unknown%").unwrap();
-    let definition = find("winpool-variables").unwrap();
-    let root = env::var("SystemRoot").unwrap();
-    assert_eq!(definition.command, format!(r"{root}\kubelet.exe --root=%Unknown%"));
-
-    let environment = strings(&["NO_PROXY=.svc"]);
-    Windows.define(&ServiceDefinition { environment, ..definition }).unwrap();
-    assert_eq!(key.get_string("ImagePath").unwrap(), r"%SystemRoot%\kubelet.exe --root=%Unknown%");
-    delete_service("winpool-variables");
-}
-
-#[test]
-fn a_restored_definition_has_its_variables_again() {
-    create_service("winpool-restored", ServiceType::OWN_PROCESS, &helper(), &[], &[]);
-    let key = key("winpool-restored");
     let stored = r"%SystemRoot%\kubelet.exe --root=%Unknown%";
     key.set_expand_string("ImagePath", stored).unwrap();
-    let former = find("winpool-restored").unwrap();
+    let former = find("winpool-variables").unwrap();
+    let root = env::var("SystemRoot").unwrap();
+    assert_eq!(former.command, format!(r"{root}\kubelet.exe --root=%Unknown%"));
     assert_eq!(former.unexpanded.as_deref(), Some(stored));
+
+    let environment = strings(&["NO_PROXY=.svc"]);
+    Windows.define(&ServiceDefinition { environment, ..former.clone() }).unwrap();
+    assert_eq!(key.get_string("ImagePath").unwrap(), stored);
 
     let command = format!("{} --v=4", former.command);
     Windows.define(&ServiceDefinition { command: command.clone(), ..former.clone() }).unwrap();
@@ -74,7 +61,7 @@ fn a_restored_definition_has_its_variables_again() {
     Windows.define(&former).unwrap();
     assert_eq!(key.get_string("ImagePath").unwrap(), stored);
     assert_eq!(key.get_type("ImagePath").unwrap(), Type::ExpandString);
-    delete_service("winpool-restored");
+    delete_service("winpool-variables");
 }
 
 #[test]

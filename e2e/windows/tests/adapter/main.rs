@@ -5,11 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod containerd;
-mod credentials;
 mod definitions;
 mod facts;
 mod files;
-mod health;
 mod programs;
 mod restore;
 mod services;

@@ -23,9 +23,11 @@ fn start_and_stop_can_be_repeated() {
     assert_eq!(service.state(), Some(ServiceState::Stopped));
     Windows.stop(&service.name).unwrap();
     for _ in 0..3 {
+        assert_eq!(Windows.process(&service.name).unwrap(), None);
         Windows.start(&service.name).unwrap();
         service.until_running();
         let pid = service.pid();
+        assert_eq!(Windows.process(&service.name).unwrap(), Some(pid));
         Windows.start(&service.name).unwrap();
         assert_eq!(service.pid(), pid, "a running service is not started again");
         Windows.stop(&service.name).unwrap();
@@ -66,18 +68,6 @@ fn a_service_that_does_not_finish_its_start_cannot_be_stopped_and_is_killed() {
     std::fs::write(service.directory.path().join("kubelet.yaml.behavior"), "").unwrap();
     Windows.start(&service.name).unwrap();
     service.until_running();
-}
-
-#[test]
-fn the_process_of_a_service_is_known_while_it_runs() {
-    let service = Service::kubelet("winpool-process", "healthzPort: 21006\r\n", "");
-    assert_eq!(Windows.process(&service.name).unwrap(), None);
-    Windows.start(&service.name).unwrap();
-    service.until_running();
-    assert_eq!(Windows.process(&service.name).unwrap(), Some(service.pid()));
-    Windows.stop(&service.name).unwrap();
-    service.until_stopped();
-    assert_eq!(Windows.process(&service.name).unwrap(), None);
 }
 
 #[test]
