@@ -45,7 +45,6 @@ fn main() {
     println!("{:<58} {:>9.1} MB   (goal: 20 MB)", "binary", size as f64 / 1e6);
 }
 
-/// Elapsed time and CPU time.
 struct Times {
     wall: Duration,
     on_cpu: Duration,
@@ -70,7 +69,6 @@ fn best_of(times: usize, run: impl Fn()) -> Times {
     Times { wall: least(walls), on_cpu: least(cpus) }
 }
 
-/// The peak resident memory of this process.
 fn peak_memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown");

@@ -15,7 +15,6 @@ use winpool_rules::{
     },
 };
 
-/// The CPU time of this thread.
 pub fn time_on_cpu() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|nanos| nanos.parse().ok()).map_or(Duration::ZERO, Duration::from_nanos)

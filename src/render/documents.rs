@@ -21,7 +21,6 @@ pub struct Documents {
     pub texts: BTreeMap<String, String>,
     /// What is printed instead of the objects.
     pub printed: Option<String>,
-    /// Notes for the user.
     pub notes: Vec<String>,
 }
 

@@ -22,7 +22,6 @@ const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";
 
 #[derive(Clone, Debug)]
 pub enum NodeFileFormat {
-    /// Patches for kubeadm.
     Kubeadm,
     Standalone(Bootstrap),
 }

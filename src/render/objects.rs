@@ -28,7 +28,6 @@ pub struct Rendered {
     /// ConfigMaps, by name.
     pub config_maps: BTreeMap<String, Value>,
     pub nodes: BTreeMap<String, Value>,
-    /// Notes for the user.
     pub notes: Vec<String>,
     /// Whether a pool without nodes was rendered for the expected nodes.
     pub uses_expected_nodes: bool,

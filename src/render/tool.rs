@@ -59,18 +59,15 @@ impl NodeTool {
     }
 }
 
-/// What is rendered.
 #[derive(Clone, Debug)]
 pub(super) enum Output {
     /// The objects that the operator would apply.
     Objects,
-    /// The files for nodes.
     NodeFiles(NodeFileFormat),
     /// Documents for a platform that makes the nodes itself.
     Platform(Platform),
     /// The ConfigMap of kube-proxy in pods.
     KubeProxy,
-    /// What machines of Cluster API need.
     ClusterApi(RenderClusterApi),
 }
 

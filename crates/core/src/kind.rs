@@ -32,18 +32,13 @@ pub struct Kind {
 /// Where the objects of a kind are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KindScope {
-    /// In no namespace.
     Cluster,
-    /// In any namespace.
     Namespaces,
-    /// In the namespace of the operator.
     Operator,
 }
 
-/// What needs the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeededBy {
-    /// The operator.
     Required,
     /// A part of the operator, which delays its readiness until the list is complete or refused.
     Optional,
@@ -56,7 +51,6 @@ pub enum NeededBy {
 /// The objects of a kind that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All.
     All,
     /// Those with a label of this value.
     Label(&'static str, &'static str),
@@ -100,7 +94,6 @@ impl Kind {
 }
 
 impl Kind {
-    /// The kinds of Cluster API.
     pub const CLUSTER_API: [Self; 7] = [
         Self::CLUSTER,
         Self::MACHINE_DEPLOYMENT,
@@ -111,7 +104,6 @@ impl Kind {
         Self::KUBEADM_CONFIG,
     ];
 
-    /// Group and version, as in `apiVersion`.
     pub fn api_version(self) -> String {
         match self.group {
             "" => self.version.to_owned(),
@@ -156,7 +148,6 @@ const fn workload(group: &'static str, version: &'static str, name: &'static str
     row(group, version, name, plural).scoped(KindScope::Namespaces).needed_by(NeededBy::Optional)
 }
 
-/// A kind of Cluster API.
 const fn cluster_api(group: &'static str, name: &'static str, plural: &'static str) -> Kind {
     row(group, cluster_api::VERSION, name, plural).scoped(KindScope::Namespaces).needed_by(NeededBy::Feature)
 }

@@ -67,29 +67,24 @@ impl<V> Objects<V> {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// All objects.
     pub fn values(&self) -> slice::Iter<'_, Arc<V>> {
         self.0.iter()
     }
 
-    /// The number of objects.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no object.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl<V: Named> Objects<V> {
-    /// The object with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<V>> {
         self.position(name).ok().map(|position| &self.0[position])
     }
 
-    /// Whether there is an object with this name.
     pub fn contains(&self, name: &str) -> bool {
         self.position(name).is_ok()
     }
@@ -112,7 +107,6 @@ impl<V: Named> Objects<V> {
         }
     }
 
-    /// Removes an object.
     pub fn remove(&mut self, name: &str) -> Option<Arc<V>> {
         self.position(name).ok().map(|position| Arc::make_mut(&mut self.0).remove(position))
     }

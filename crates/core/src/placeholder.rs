@@ -6,7 +6,6 @@ const MARKS: [(&str, &str); 7] =
 /// The beginning of an expression in a template, and the placeholder of a format string.
 const EXPRESSIONS: [&str; 2] = ["{{", "%s"];
 
-/// Whether a text has a placeholder with a mark.
 pub fn is_marked(text: &str) -> bool {
     let encloses_name = |(begin, end): &(&str, &str)| {
         let mut rests = text.match_indices(begin).map(|(at, _)| &text[at + begin.len()..]);
@@ -39,7 +38,6 @@ pub fn is_no_yaml(line: &str) -> bool {
     is_alone || is_followed || value.starts_with(['%', '@']) && is_marked(value)
 }
 
-/// Whether a text has the form of the name of a placeholder.
 pub fn is_name(text: &str) -> bool {
     let is_inside = |char: char| char.is_ascii_alphanumeric() || "_-.:".contains(char);
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') && text.chars().all(is_inside)

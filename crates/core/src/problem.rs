@@ -15,7 +15,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates a problem.
     pub fn new(path: impl Into<String>, wrong: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { path: path.into(), wrong: wrong.into(), remedy: remedy.into() }
     }

@@ -32,7 +32,6 @@ pub struct Record {
     pub pool: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub taints: BTreeMap<TaintKey, Origin>,
-    /// Labels, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, Origin>,
 }
@@ -72,7 +71,6 @@ impl SignedRecord {
     }
 }
 
-/// The key that signs records.
 #[derive(Clone)]
 pub struct OwnershipKey {
     mac: Hmac<Sha256>,
@@ -86,7 +84,6 @@ impl OwnershipKey {
     /// The length of a key in bytes.
     pub const LENGTH: usize = 32;
 
-    /// Creates a key from bytes.
     pub fn new(bytes: &[u8; Self::LENGTH]) -> Self {
         // The block of SHA-256 has 64 bytes: a shorter key is padded with zeros (RFC 2104, section 2).
         let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();

@@ -23,7 +23,6 @@ pub fn build_of(key: &str) -> Option<Build> {
     builds::named(release).or_else(|| release.parse().ok())
 }
 
-/// Whether a label has the form of these labels.
 pub fn is_release_label(key: &str) -> bool {
     key.starts_with(RUNS)
 }

@@ -7,10 +7,8 @@
 
 use super::Minor;
 
-/// An API version of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServedVersion {
-    /// The group and version.
     pub api_version: &'static str,
     /// The first minor that does not serve it any more.
     pub removed: Option<Minor>,
@@ -43,7 +41,6 @@ pub const API_VERSIONS: &[(&str, &[ServedVersion])] = &[
 ];
 
 impl ServedVersion {
-    /// Whether an API server of a minor serves it.
     pub fn is_served_by(&self, minor: Minor) -> bool {
         self.removed.is_none_or(|removed| minor < removed)
     }

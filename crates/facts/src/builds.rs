@@ -38,9 +38,7 @@ pub enum Channel {
 pub struct Release {
     /// The build. Hosts and images are compared by it.
     pub build: Build,
-    /// The product name.
     pub product: &'static str,
-    /// The servicing channel.
     pub channel: Channel,
     /// The names of this build, the preferred one first: the tags of the base images, or the version of a release
     /// without base images.
@@ -66,7 +64,6 @@ impl Release {
 /// Year, month and day.
 type Day = (i16, i8, i8);
 
-/// A row of [`RELEASES`].
 const fn row(
     build: u32,
     channel: Channel,
@@ -116,7 +113,6 @@ pub const FUTURE: RangeInclusive<u32> = 26_101..=99_999;
 /// A regular expression for the numbers in [`FUTURE`].
 pub const FUTURE_PATTERN: &str = "2610[1-9]|261[1-9][0-9]|26[2-9][0-9]{2}|2[7-9][0-9]{3}|[3-9][0-9]{4}";
 
-/// The release with this build.
 pub fn release(build: Build) -> Option<&'static Release> {
     RELEASES.iter().find(|release| release.build == build)
 }
@@ -135,13 +131,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// The phase of a release's lifecycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lifecycle {
-    /// Mainstream support.
     Mainstream,
     /// Extended support: security updates only.
     Extended,
     /// Support ends within [`ENDING_SOON_DAYS`].
     EndingSoon,
-    /// Support has ended.
     Ended,
 }
 
@@ -151,7 +145,6 @@ pub const ENDING_SOON_DAYS: i64 = 180;
 /// The phase of a release on a day, and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupportState {
-    /// The phase.
     pub lifecycle: Lifecycle,
     /// The last day of the phase; for [`Lifecycle::Ended`] the last day of support.
     pub until: Date,

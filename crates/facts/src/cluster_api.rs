@@ -64,7 +64,6 @@ pub fn is_problem(condition: &str, status: &str, message: &str) -> bool {
 
 /// The most characters of `files[].content`.
 pub const MAX_CONTENT: usize = 10_240;
-/// The most files.
 pub const MAX_FILES: usize = 200;
 /// The most characters of the value of a kubelet argument.
 pub const MAX_ARGUMENT: usize = 1024;
@@ -74,7 +73,6 @@ const SYNCED_PREFIX: &str = "node-role.kubernetes.io/";
 /// The domains, with their subdomains, of labels that Cluster API copies from a Machine to its Node.
 pub(super) const SYNCED_DOMAINS: [&str; 2] = ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"];
 
-/// Whether Cluster API copies a label of a Machine to its Node.
 pub fn is_synced_to_nodes(label: &str) -> bool {
     let domain = label.split_once('/').map_or("", |(domain, _)| domain);
     label.starts_with(SYNCED_PREFIX) || SYNCED_DOMAINS.iter().any(|of| is_within(domain, of))
@@ -82,28 +80,21 @@ pub fn is_synced_to_nodes(label: &str) -> bool {
 
 /// The annotations that tell the autoscaler about the machines of a group that has none.
 pub mod capacity {
-    /// The processors.
     pub const CPU: &str = "capacity.cluster-autoscaler.kubernetes.io/cpu";
-    /// The memory.
     pub const MEMORY: &str = "capacity.cluster-autoscaler.kubernetes.io/memory";
     /// The disk for containers.
     pub const EPHEMERAL_DISK: &str = "capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk";
-    /// The most pods.
     pub const MAX_PODS: &str = "capacity.cluster-autoscaler.kubernetes.io/maxPods";
     /// The labels, `key=value` separated by commas.
     pub const LABELS: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
     /// The taints, `key=value:Effect` separated by commas.
     pub const TAINTS: &str = "capacity.cluster-autoscaler.kubernetes.io/taints";
 
-    /// All of them.
     pub const ALL: [&str; 6] = [CPU, MEMORY, EPHEMERAL_DISK, MAX_PODS, LABELS, TAINTS];
 }
 
-/// The main configuration file of containerd.
 pub const CONTAINERD_CONFIG: &str = "C:/Program Files/containerd/config.toml";
-/// winpool's drop-in for containerd.
 pub const CONTAINERD_DROP_IN: &str = "C:/Program Files/containerd/conf.d/50-winpool.toml";
-/// The directory of winpool's files on a machine.
 pub const DIRECTORY: &str = "C:/k/winpool";
 /// The script of image-builder that starts the kubelet with the flags of kubeadm, where it is a service of Windows.
 pub const RESTART_KUBELET: &str = "RestartKubelet.ps1";

@@ -20,9 +20,7 @@ pub const ROOT: &str = r"C:\ProgramData\containerd\root";
 pub const STATE: &str = r"C:\ProgramData\containerd\state";
 /// The named pipe of the gRPC server, in the spelling of containerd's configuration.
 pub const PIPE: &str = r"\\.\pipe\containerd-containerd";
-/// The directory of CNI plugins.
 pub const CNI_BIN_DIR: &str = r"C:\Program Files\containerd\cni\bin";
-/// The directory of CNI configuration.
 pub const CNI_CONF_DIR: &str = r"C:\Program Files\containerd\cni\conf";
 /// The directory with a subdirectory per registry for its `hosts.toml`. containerd has no default on Windows.
 pub const CERTS_D: &str = r"C:\Program Files\containerd\certs.d";
@@ -85,11 +83,9 @@ pub struct Keys {
     pub runtimes: Key,
     /// The name of the default handler, for pods without a RuntimeClass.
     pub default_runtime_name: Key,
-    /// The snapshotter.
     pub snapshotter: Key,
     /// The directories of CNI plugins.
     pub cni_bin: CniBin,
-    /// The directory of CNI configuration.
     pub cni_conf_dir: Key,
     /// The directory with a `hosts.toml` per registry.
     pub registry_config_path: Key,
@@ -106,12 +102,9 @@ pub enum DropIn {
     DeepMerge,
 }
 
-/// A minor release of containerd with its patch releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseLine {
-    /// The first release.
     pub first: ContainerdVersion,
-    /// The newest release known to this table.
     pub newest: ContainerdVersion,
     /// The last day of support: the last day of the month if only a month is announced.
     pub end_of_life: Date,

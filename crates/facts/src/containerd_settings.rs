@@ -16,12 +16,10 @@ use super::{
     kubelet_fields::Agent,
 };
 
-/// The value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingType {
     /// `true` or `false`.
     Bool,
-    /// An integer.
     Integer,
     /// An integer or a fraction.
     Number,
@@ -29,11 +27,8 @@ pub enum SettingType {
     Duration,
     /// A name: ASCII letters, digits, `.`, `_`, `-` and `/`.
     Name,
-    /// A list of names.
     Names,
-    /// One of these strings.
     OneOf(&'static [&'static str]),
-    /// A list of these strings.
     ListOf(&'static [&'static str]),
     /// The reference of an image, with ASCII letters, digits and `.`, `_`, `-`, `/`, `:`, `@`.
     Image,
@@ -45,18 +40,15 @@ pub enum SettingType {
     LocalPath,
     /// A directory of which programs are run, or which says what is run: only the one that the node has. Empty: unset.
     NodeDirectory,
-    /// A list of such directories.
     NodeDirectories,
 }
 
 /// A setting: a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContainerdSetting {
-    /// The tables that have it.
     pub tables: &'static [Key],
     /// Its path below each of these tables. [`ANY`] stands for any name, [`ENDPOINT`] for an HTTP address.
     pub key: Key,
-    /// What its value may be.
     pub value: SettingType,
     /// The field of a profile from which winpool sets it; `None` if `extraConfig` may have it.
     pub field: Option<&'static str>,

@@ -17,7 +17,6 @@ use super::Minor;
 use crate::named::named_enum;
 
 named_enum! {
-    /// An eviction signal of a Windows kubelet.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Signal {
         /// Memory: commit limit minus commit total. Measured from 1.31 on; before, the threshold only lowers the node's
@@ -32,7 +31,6 @@ named_enum! {
 }
 
 impl Signal {
-    /// The reason why a signal exists only on Linux.
     pub fn linux_only_reason(name: &str) -> Option<&'static str> {
         LINUX_ONLY.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
     }

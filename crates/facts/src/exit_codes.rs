@@ -6,14 +6,12 @@
 //! (2026-11-26). 0xC000013A (`STATUS_CONTROL_C_EXIT`) is how a container ends that is stopped, so it is not in the table:
 //! microsoft/dotnet-framework-docker issue 431 (2019-10).
 
-/// An exit code of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitCode {
     /// The code, without a sign.
     pub code: u32,
     /// Its name in the headers of Windows.
     pub name: &'static str,
-    /// What it means for a container.
     pub meaning: &'static str,
 }
 

@@ -34,12 +34,10 @@ pub use dependencies::{
 };
 pub use table::GATES;
 
-/// The newest minor whose gates were read.
 pub const NEWEST_READ: Minor = Minor(37);
 /// The oldest minor whose gates are all in the table. All minors between the two were read too.
 pub const OLDEST_READ: Minor = Minor(30);
 
-/// The maturity of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateStage {
     /// `AllAlpha` enables or disables it.
@@ -53,17 +51,13 @@ pub enum GateStage {
 /// The specification of a gate, from a minor on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateSpec {
-    /// The first minor.
     pub from: Minor,
-    /// Whether it is enabled by default.
     pub default: bool,
     /// Whether it is locked to its default.
     pub locked: bool,
-    /// The maturity.
     pub stage: GateStage,
 }
 
-/// A feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeatureGate {
     /// The key in `featureGates`.
@@ -87,7 +81,6 @@ impl FeatureGate {
         self.specs.iter().rfind(|spec| spec.from <= minor)
     }
 
-    /// Whether the gate is enabled by default in a minor that knows it.
     pub fn default_in(&self, minor: Minor) -> bool {
         self.spec_in(minor).is_some_and(|spec| spec.default)
     }
@@ -106,7 +99,6 @@ pub fn feature_gate(name: &str) -> Option<&'static FeatureGate> {
 /// Whether a kubelet accepts the setting of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateState {
-    /// It accepts the setting.
     Accepted,
     /// The minor is older than those that were read, or newer and no minor that was read knows the gate.
     NotChecked,

@@ -5,7 +5,6 @@
 
 use super::kubelet_fields::FieldType;
 
-/// The names and types.
 pub const FIELDS: &[(&str, FieldType)] = &[
     ("mode", FieldType::Enum(&["kernelspace"])),
     ("featureGates", FieldType::BoolMap),

@@ -28,18 +28,14 @@
 
 use super::Minor;
 
-/// The JSON type of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldType {
     /// `true` or `false`.
     Bool,
     /// An integer between two bounds, both included.
     Integer(i64, i64),
-    /// Any number.
     Number,
-    /// A string.
     String,
-    /// One of these strings.
     Enum(&'static [&'static str]),
     /// A duration in Go's format: `1m30s`.
     Duration,
@@ -51,29 +47,21 @@ pub enum FieldType {
     Directory,
     /// An empty string, [`HOST_RESOLVERS`], or an absolute path of Windows.
     ResolvConf,
-    /// A list of strings.
     Strings,
-    /// A list of integers.
     Integers,
-    /// A map of strings.
     StringMap,
-    /// A map of lists of strings.
     StringListMap,
-    /// A map of booleans.
     BoolMap,
     /// A map from eviction signal to quantity or percentage.
     Thresholds,
     /// A map from eviction signal to duration.
     GracePeriods,
-    /// An object with these fields.
     Object(&'static [(&'static str, FieldType)]),
-    /// A list of objects with these fields.
     Objects(&'static [(&'static str, FieldType)]),
     /// A number or a string.
     Scalar,
 }
 
-/// The support of a field on Windows nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldSupport {
     /// It has the same effect as on Linux.
@@ -95,41 +83,32 @@ pub enum FieldSupport {
 /// where the runtime and the node's data are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agent {
-    /// It writes the field.
     Writes,
-    /// It refuses a configuration with the field.
     Refuses,
 }
 
 use Agent::{Refuses, Writes};
 
-/// The value that a kubelet uses for a field that is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultValue {
     /// `true` or `false`.
     Bool(bool),
-    /// An integer.
     Integer(i64),
     /// A string, or a duration in Go's format.
     Text(&'static str),
-    /// No value.
     Unset,
 }
 
 use DefaultValue::{Bool, Integer, Text, Unset};
 
-/// A field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
     /// Whether the node agent writes it.
     pub agent: Agent,
-    /// The name.
     pub name: &'static str,
-    /// The type.
     pub field_type: FieldType,
     /// The first minor that has it; 1.14 stands for that and earlier.
     pub since: Minor,
-    /// The support on Windows.
     pub support: FieldSupport,
     /// The feature gate without which the field is rejected or has no effect on Windows.
     pub gate: Option<&'static str>,
@@ -162,7 +141,6 @@ pub fn fatal_in(minor: Minor) -> impl Iterator<Item = &'static Field> {
 /// The value of `resolvConf` with which pods get the name servers of the host. It works as a flag only.
 pub const HOST_RESOLVERS: &str = "Host";
 
-/// The field with this name.
 pub fn field(name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.name == name)
 }

@@ -17,7 +17,6 @@ pub struct KubeletFlag {
 }
 
 impl KubeletFlag {
-    /// Whether a kubelet of a minor knows the flag.
     pub fn known_in(&self, minor: Minor) -> bool {
         self.last.is_none_or(|last| minor <= last)
     }

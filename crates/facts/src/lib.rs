@@ -48,7 +48,6 @@ pub struct Table {
     pub rows: usize,
     /// The newest minor of Kubernetes whose sources were read, if it depends on that. Later minors are treated as this one.
     pub newest: Option<Minor>,
-    /// How it is compared with its sources.
     pub compared: Compared,
     /// The repositories of its sources, the main one first.
     pub sources: &'static [&'static str],

@@ -5,14 +5,10 @@
 //! `node.cluster.x-k8s.io` are chosen by users (kubernetes-sigs/cluster-api,
 //! `docs/proposals/20220927-label-sync-between-machine-and-nodes.md`).
 
-/// The label of a platform that names the node pool of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePoolLabel {
-    /// The key of the label.
     pub key: &'static str,
-    /// The platform.
     pub platform: &'static str,
-    /// The source.
     pub source: &'static str,
 }
 

@@ -24,7 +24,6 @@ use super::{
     version_compatibility::{Isolation, VersionCompatibility, check},
 };
 
-/// The publisher of a pause image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PausePublisher {
     /// Microsoft's rebuild, with Authenticode-signed Windows binaries.
@@ -38,7 +37,6 @@ pub enum PausePublisher {
 pub struct PauseImage {
     /// The repository, with the registry.
     pub repository: &'static str,
-    /// The tag.
     pub tag: &'static str,
 }
 
@@ -67,7 +65,6 @@ pub const MICROSOFT_OSS: &str = "mcr.microsoft.com/oss/kubernetes/pause";
 /// Microsoft's first repository, up to tag 1.2.0.
 pub const MICROSOFT_CORE: &str = "mcr.microsoft.com/k8s/core/pause";
 
-/// The repositories of both publishers.
 pub const REPOSITORIES: [&str; 4] = [UPSTREAM, MICROSOFT, MICROSOFT_OSS, MICROSOFT_CORE];
 
 /// Upstream's tags, ascending. Before 3.4.1 they are for Linux only.

@@ -104,7 +104,6 @@ pub enum Support {
 use Support::{Always, File, Flag, Native, NotTaken, Replaces};
 
 impl Platform {
-    /// All platforms.
     pub const ALL: [Self; 6] =
         [Self::Eks, Self::Aks, Self::Karpenter, Self::KarpenterUserData, Self::Rke2, Self::Rke2WithFlags];
 
@@ -129,7 +128,6 @@ impl Platform {
         }
     }
 
-    /// What the platform does with a setting.
     pub fn support(self, setting: Setting) -> Support {
         if let Setting::Extra(field) = setting {
             return self.extra(field);
@@ -173,7 +171,6 @@ impl Platform {
         }
     }
 
-    /// Whether a taint needs a value.
     pub const fn taints_need_values(self) -> bool {
         matches!(self, Self::Aks)
     }
@@ -191,7 +188,6 @@ impl Platform {
         table.iter().find(|retirement| retirement.build == build)
     }
 
-    /// Whether the platform selects the image of its nodes.
     pub const fn selects_image(self) -> bool {
         !matches!(self, Self::Rke2 | Self::Rke2WithFlags)
     }
@@ -207,7 +203,6 @@ pub const RKE2_DROP_INS_SINCE: Minor = Minor(32);
 /// The end of a build of Windows on a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retirement {
-    /// The build.
     pub build: Build,
     /// The last minor whose node pools can have it; `None` if no source names one.
     pub last_minor: Option<Minor>,

@@ -20,20 +20,14 @@
 
 use super::Minor;
 
-/// The values of a field to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueMatch {
     /// Any value, including `false`.
     Any,
-    /// The value `true`.
     True,
-    /// This string.
     Equals(&'static str),
-    /// Any number except this one.
     NumberExcept(i64),
-    /// Any string except this one.
     StringExcept(&'static str),
-    /// Any non-empty list or string.
     NonEmpty,
 }
 
@@ -44,9 +38,7 @@ pub struct RejectedField {
     pub path: &'static str,
     /// The first minor that rejects it.
     pub since: Minor,
-    /// The values that are rejected.
     pub values: ValueMatch,
-    /// What to do.
     pub remedy: &'static str,
     /// Whether the field restricts the processes of a container on Linux.
     pub is_restriction: bool,
@@ -67,7 +59,6 @@ const PRIVILEGED: &str =
     "remove it. For access to the host, use a HostProcess container (windowsOptions.hostProcess: true)";
 const OWNERS: &str = "remove it. Set access control lists in the image or on the volume";
 
-/// Every field that some minor rejects.
 #[rustfmt::skip]
 pub const REJECTED: &[RejectedField] = &[
     rejected   (23, "hostPID",                                                ValueMatch::True,   HOST),
@@ -102,28 +93,19 @@ pub const REJECTED: &[RejectedField] = &[
 pub const REJECTED_UNLISTED: &[RejectedField] =
     &[rejected(32, "securityContext.seLinuxChangePolicy", ValueMatch::Any, REMOVE)];
 
-/// The feature of an [`UnsupportedField`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
-    /// The host's network, for pods that are not HostProcess.
     HostNetwork,
-    /// The DNS policy for the host's network.
     HostNetworkDns,
-    /// Volumes in memory.
     MemoryVolume,
-    /// Huge pages.
     HugePages,
-    /// Raw block volumes.
     BlockVolume,
-    /// Mount propagation.
     MountPropagation,
     /// Mounts of a part of a volume.
     SubPath,
-    /// NFS volumes.
     Nfs,
     /// iSCSI volumes.
     Iscsi,
-    /// File modes.
     FileMode,
     /// In-place resize of a container's resources.
     Resize,
@@ -134,11 +116,8 @@ pub enum Feature {
 /// A field that the API server accepts, and that has no effect or fails on Windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsupportedField {
-    /// The path in a pod's spec, as in [`RejectedField::path`].
     pub path: &'static str,
-    /// The values that are unsupported.
     pub values: ValueMatch,
-    /// The feature.
     pub feature: Feature,
 }
 
@@ -149,7 +128,6 @@ const fn unsupported(feature: Feature, path: &'static str, values: ValueMatch) -
 /// The default file mode of the API server: 0644 (kubernetes/api, `core/v1/types.go`).
 const DEFAULT_MODE: i64 = 0o644;
 
-/// Every unsupported field.
 #[rustfmt::skip]
 pub const UNSUPPORTED: &[UnsupportedField] = &[
     unsupported(Feature::HostNetwork,      "hostNetwork",                                     ValueMatch::True),
@@ -239,7 +217,6 @@ pub const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
 /// The default `periodSeconds` of probes (kubernetes/api, `core/v1/types.go`).
 pub const PROBE_PERIOD: u64 = 10;
 
-/// The signal that stops a container.
 pub const STOP_SIGNAL: &str = "containers[].lifecycle.stopSignal";
 /// The first minor with [`STOP_SIGNAL`], behind the gate ContainerStopSignals, which is disabled by default up to 1.36.
 /// With the gate the API server accepts the field only together with `spec.os.name`; without the gate it drops the
@@ -265,7 +242,6 @@ pub struct UserNameRules {
     pub not_in_user: &'static str,
 }
 
-/// The rules for `runAsUserName`.
 pub const USER_NAME: UserNameRules = UserNameRules {
     domain_below: 256,
     max_user: 104,

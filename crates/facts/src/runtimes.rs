@@ -29,7 +29,6 @@ pub fn is_windows_handler(name: &str) -> bool {
 /// A container runtime. `V` is the representation of the version of containerd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerRuntime<V = ()> {
-    /// containerd.
     Containerd(V),
     /// Docker Engine, or Mirantis Container Runtime, with the adapter cri-dockerd.
     CriDockerd,
@@ -63,7 +62,6 @@ impl ContainerRuntime<ContainerdVersion> {
         }
     }
 
-    /// The version of containerd, if this is containerd.
     pub const fn containerd(self) -> Option<ContainerdVersion> {
         match self {
             Self::Containerd(version) => Some(version),

@@ -16,13 +16,10 @@ pub const PRESERVE_DESTINATION: &str = "preserve-destination";
 /// The first minor whose kube-proxy enables the gate WinDSR by default.
 pub const DSR_GATE_ON_SINCE: Minor = Minor(33);
 
-/// The first Windows with session affinity.
 pub const SESSION_AFFINITY_SINCE: Build = Build(20348);
 
-/// The maximum number of endpoints of a Service.
 pub const MAX_ENDPOINTS: u64 = 1024;
 
-/// The maximum number of endpoints of a Service before [`MAX_ENDPOINTS_SINCE`].
 pub const MAX_ENDPOINTS_BEFORE: u64 = 64;
 
 /// The update of Windows Server 2019 that raised the maximum number of endpoints.

@@ -10,11 +10,8 @@ use super::Minor;
 /// The skew between a kubelet and an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Skew {
-    /// Within the policy.
     Within,
-    /// The kubelet is newer than the API server.
     KubeletNewer,
-    /// The kubelet is older than the policy allows.
     KubeletTooOld {
         /// The oldest supported kubelet.
         oldest: Minor,
@@ -24,7 +21,6 @@ pub enum Skew {
 /// The greatest difference of two minors that may run together.
 const MOST: u32 = 3;
 
-/// The skew between a kubelet and an API server.
 pub fn skew(kubelet: Minor, api_server: Minor) -> Skew {
     let oldest = Minor(api_server.0.saturating_sub(MOST));
     if kubelet > api_server {
@@ -36,7 +32,6 @@ pub fn skew(kubelet: Minor, api_server: Minor) -> Skew {
     }
 }
 
-/// Whether kube-proxy may run beside a kubelet.
 pub fn kube_proxy_may_run_beside(kube_proxy: Minor, kubelet: Minor) -> bool {
     kube_proxy.0.abs_diff(kubelet.0) <= MOST
 }

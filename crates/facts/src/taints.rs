@@ -36,13 +36,9 @@ pub fn manager(key: &str) -> Option<&'static str> {
 /// A taint with which clusters keep Linux pods off Windows nodes. The effect is NoSchedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OsTaint {
-    /// The key.
     pub key: &'static str,
-    /// The value.
     pub value: &'static str,
-    /// Who uses it.
     pub used_by: &'static str,
-    /// The source.
     pub source: &'static str,
 }
 
@@ -63,7 +59,6 @@ pub const OS_TAINTS: &[OsTaint] = &[
         source: "learn.microsoft.com, aks/aksarc/adapt-apps-mixed-os-clusters (2024)" },
 ];
 
-/// The position of the taint with this key and value in [`OS_TAINTS`].
 pub fn os_taint(key: &str, value: &str) -> Option<usize> {
     OS_TAINTS.iter().position(|taint| (taint.key, taint.value) == (key, value))
 }

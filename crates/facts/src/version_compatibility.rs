@@ -21,7 +21,6 @@
 
 use super::{Build, ContainerdVersion, OsVersion};
 
-/// The isolation of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isolation {
     /// The container shares the kernel of the host.
@@ -43,7 +42,6 @@ pub enum UtilityVm {
 /// previous one.
 pub const STABLE_ABI_LTSC: [Build; 2] = [Build(20348), Build(26100)];
 
-/// The first Windows with containers.
 const FIRST_WITH_CONTAINERS: Build = Build(14393);
 
 /// The Windows on which container and host also need the same revision: Windows Server 2016.

@@ -4,7 +4,6 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// An invalid version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct ParseVersionError {
@@ -45,7 +44,6 @@ impl FromStr for Build {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OsVersion {
-    /// The release.
     pub build: Build,
     /// The update within the release.
     pub revision: Option<u32>,
@@ -116,9 +114,7 @@ impl FromStr for Minor {
 /// A kubelet version as in `nodeInfo.kubeletVersion`: `v1.34.2`, `v1.29.5-gke.1091002`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KubeletVersion {
-    /// The minor version.
     pub minor: Minor,
-    /// The patch release.
     pub patch: u32,
 }
 
@@ -142,21 +138,16 @@ impl FromStr for KubeletVersion {
 /// A version of containerd: `1.7.27`, `2.1.0`. The text after the patch (`-rc.1`, `+azure`, `~ds1`) is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerdVersion {
-    /// The major version.
     pub major: u32,
-    /// The minor version.
     pub minor: u32,
-    /// The patch release.
     pub patch: u32,
 }
 
 impl ContainerdVersion {
-    /// The version `major.minor.patch`.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { major, minor, patch }
     }
 
-    /// The release line.
     pub const fn line(self) -> ContainerdLine {
         ContainerdLine { major: self.major, minor: self.minor }
     }
@@ -165,19 +156,15 @@ impl ContainerdVersion {
 /// A release line of containerd, such as 1.7: its patch releases have the same configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerdLine {
-    /// The major version.
     pub major: u32,
-    /// The minor version.
     pub minor: u32,
 }
 
 impl ContainerdLine {
-    /// The release line `major.minor`.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
     }
 
-    /// The patch release with this number.
     pub const fn release(self, patch: u32) -> ContainerdVersion {
         ContainerdVersion::new(self.major, self.minor, patch)
     }
@@ -214,7 +201,6 @@ fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// The number at the start of a text.
 fn leading_number(text: &str) -> Option<u32> {
     number(text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default())
 }

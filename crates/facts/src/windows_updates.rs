@@ -15,10 +15,8 @@ use std::fmt;
 
 use super::{Build, OsVersion};
 
-/// An update of a Windows release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// The revision that it installs.
     pub revision: u32,
     /// The year and month of its release.
     pub month: (u16, u8),

@@ -30,7 +30,6 @@ impl Allowances {
         self.hosts.iter().any(|allowed| allowed.matches(destination))
     }
 
-    /// The problem with a label of a pool that is protected and not allowed.
     pub fn problem_of_label(&self, key: &str) -> Option<Problem> {
         if !is_protected_label(key) || self.label_prefixes.iter().any(|LabelPrefix(prefix)| key.starts_with(prefix)) {
             return None;
@@ -48,14 +47,12 @@ impl Allowances {
 /// Traffic that a setting of a profile sends to a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diversion {
-    /// The path of the setting.
     pub path: String,
     pub traffic: Traffic,
     pub to: Destination,
 }
 
 impl Diversion {
-    /// The problem of a diversion that is not allowed.
     pub fn into_problem(self) -> Problem {
         let Self { path, traffic, to } = self;
         let remedy = format!(

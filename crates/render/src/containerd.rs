@@ -28,7 +28,6 @@ const TO_BE_MERGED: &str = "Partial configuration of containerd on Windows. Othe
                             settings of a plugin, including network and handlers.\n\
                             Restart containerd to apply it.";
 
-/// The input of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerdInput<'a> {
     /// The version on the node. Only major and minor are relevant.
@@ -109,7 +108,6 @@ fn checked(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<
     }
 }
 
-/// A setting of the file.
 struct Setting {
     key: fn(&Keys) -> Key,
     /// Its value by the profile; `None` leaves that of the node.

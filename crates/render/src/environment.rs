@@ -14,7 +14,6 @@ pub fn text(proxy: &ProxySettings) -> Option<String> {
     (!lines.is_empty()).then(|| format!("{COMMENT}{lines}"))
 }
 
-/// The variables that are set.
 pub fn variables(proxy: &ProxySettings) -> impl Iterator<Item = (&'static str, &str)> {
     let ProxySettings { http_proxy, https_proxy, no_proxy } = proxy;
     let variables = [("HTTP_PROXY", &**http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];

@@ -106,7 +106,6 @@ fn server(registry: &str) -> Option<String> {
     (!is_local).then(|| format!("https://{}", if registry == hub { hub_host } else { registry }))
 }
 
-/// The first problem with the files of mirrors.
 pub(super) fn problem(mirrors: &[RegistryMirror], line: &ReleaseLine) -> Option<Problem> {
     let mut directories = BTreeSet::new();
     mirrors.iter().enumerate().find_map(|(index, RegistryMirror { registry, endpoints, .. })| {

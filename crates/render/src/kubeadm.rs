@@ -41,7 +41,6 @@ const KUBELET_PATCH: &str = "kubeletconfiguration0+merge.yaml";
 /// The endpoint of containerd for kubeadm.
 const CRI_SOCKET: &str = "npipe:////./pipe/containerd-containerd";
 
-/// What a machine should have.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
     pub taints: &'a [Taint],
@@ -72,7 +71,6 @@ pub struct KubeadmTemplate {
 }
 
 impl KubeadmTemplate {
-    /// The specification of the template with this name.
     pub fn spec(&self, name: &str) -> Value {
         let mut spec = self.spec.clone();
         for file in spec["files"].as_array_mut().into_iter().flatten() {
@@ -120,7 +118,6 @@ pub fn settings_of(spec: &Value) -> FileSettings {
     FileSettings::from([("spec".to_owned(), spec)])
 }
 
-/// The labels with which the nodes of a KubeadmConfigSpec register.
 pub fn node_labels(spec: &Value) -> BTreeMap<String, String> {
     let arguments = Arguments::read(spec);
     arguments.get(NODE_LABELS).map(arguments::labels).unwrap_or_default()

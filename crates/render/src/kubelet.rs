@@ -44,7 +44,6 @@ pub fn kubeadm_patch(layer: &str, minor: Minor) -> String {
     lines.fold(comment_lines(PATCH), |text, line| text + &line + "\n")
 }
 
-/// The KubeletConfiguration of a variant.
 pub fn yaml(taints: &[Taint], profile: &Profile, variant: &Variant, scope: Scope) -> String {
     let kubelet = &profile.kubelet;
     let minor = variant.kubelet;

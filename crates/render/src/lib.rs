@@ -144,7 +144,6 @@ pub fn comment_lines(comment: &str) -> String {
     comment.lines().map(|line| format!("# {line}\n")).collect()
 }
 
-/// The files of the container runtime.
 fn runtime_files(
     profile: &Profile,
     runtime: ContainerRuntime<ContainerdLine>,

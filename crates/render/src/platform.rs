@@ -50,7 +50,6 @@ pub struct NodesToMake<'a> {
 pub struct PlatformDocuments {
     /// The documents. The first begins with the report as a comment.
     pub files: BTreeMap<String, String>,
-    /// What the platform takes and what it does not.
     pub report: LossReport,
 }
 

@@ -35,9 +35,7 @@ pub struct Profile {
     pub kubelet: Kubelet,
     pub pause: Pause,
     pub containerd: ContainerdSettings,
-    /// The parsed `extraConfig` of containerd.
     pub containerd_extra: toml::Table,
-    /// Settings of kube-proxy, if it is configured.
     pub kube_proxy: Option<KubeProxySettings>,
     /// The HTTP proxy of the node's services.
     pub proxy: ProxySettings,
@@ -45,7 +43,6 @@ pub struct Profile {
     pub warnings: Vec<Problem>,
 }
 
-/// Settings of the kubelet.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // fields without a comment are as in the API
 pub struct Kubelet {
@@ -69,7 +66,6 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// The value of a field in `extra`.
     pub fn extra(&self, name: &str) -> Option<&serde_json::Value> {
         self.extra.iter().find(|(field, _)| field.name == name).map(|(_, value)| value)
     }
@@ -83,7 +79,6 @@ impl Profile {
     }
 }
 
-/// The pause image of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// From a registry with known tags: this tag, or a compatible one.

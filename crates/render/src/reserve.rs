@@ -27,7 +27,6 @@ use winpool_core::kubernetes::quantity::Resource;
 
 /// The tolerance in bytes for the rounding of kubelets and operating systems.
 pub const TOLERANCE: i64 = 1 << 20;
-/// The default of `maxPods`.
 const DEFAULT_MAX_PODS: i64 = 110;
 
 /// The settings of a kubelet that its allocatable resources depend on. The default is that of kubelets.

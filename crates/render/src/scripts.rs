@@ -53,7 +53,6 @@ pub fn kubelet(environment: &[(&str, &str)]) -> String {
     ))
 }
 
-/// The command that runs a script.
 pub fn command(path: &str) -> String {
     format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File {path}")
 }
@@ -68,7 +67,6 @@ Restart-Service -Name containerd -Force
 $dependents | Start-Service
 ";
 
-/// Sets the environment variables of the services that exist.
 fn set_environment(variables: &[(&str, &str)]) -> String {
     let variables: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     format!(

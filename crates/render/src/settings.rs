@@ -19,7 +19,6 @@ const HOSTS_IN_ORDER: &str = "host (in order)";
 /// The longest value in the description of a difference, in characters.
 const SHOWN: usize = 60;
 
-/// The settings of files, by key.
 pub fn settings<'f>(files: impl IntoIterator<Item = (&'f String, &'f String)>) -> FileSettings {
     files.into_iter().map(|(name, text)| (name.clone(), parse(name, text))).collect()
 }

@@ -10,13 +10,10 @@ use super::profile::Profile;
 /// The settings of the cluster for a machine without a bootstrap. The profile must contain those that are not set here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bootstrap {
-    /// The addresses of the cluster's DNS.
     pub cluster_dns: Vec<String>,
-    /// The domain of the cluster's Services.
     pub cluster_domain: Option<String>,
     /// The path of the kubelet's client CA certificate on the node.
     pub client_ca_file: Option<String>,
-    /// The path of kube-proxy's kubeconfig on the node.
     pub kube_proxy_kubeconfig: Option<String>,
 }
 

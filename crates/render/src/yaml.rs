@@ -80,7 +80,6 @@ impl Serialize for Quoted<'_> {
 #[derive(Default)]
 pub(super) struct Fields<'a>(Vec<(&'a str, Field<'a>)>);
 
-/// A value of a field.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Field<'a> {
@@ -108,7 +107,6 @@ impl<'a> Fields<'a> {
         self
     }
 
-    /// The fields, if there are any.
     pub(super) fn non_empty(self) -> Option<Self> {
         Some(self).filter(|fields| !fields.0.is_empty())
     }

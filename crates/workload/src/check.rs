@@ -17,7 +17,6 @@ use super::{
     scheduling_state::{ClassState, NodeGroup, NodeState, PoolState, SchedulingState},
 };
 
-/// An issue of a workload, with the pool that reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolIssue {
     pub pool: String,
@@ -27,7 +26,6 @@ pub struct PoolIssue {
 /// Whether the images of a pod run, best first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImageStatus {
-    /// All of them run.
     #[default]
     Compatible,
     /// There is no evidence about some of them.
@@ -38,7 +36,6 @@ pub enum ImageStatus {
     Incompatible,
 }
 
-/// The result of the check of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodAssessment {
     /// The pool of its node, or the first pool that it can be scheduled to.
@@ -47,7 +44,6 @@ pub struct PodAssessment {
     /// The sum of its memory limits, if it has a node, in bytes.
     pub memory_limit: i64,
     pub issues: Vec<PoolIssue>,
-    /// The images that need a registry lookup.
     pub images_to_look_up: Vec<String>,
 }
 
@@ -78,7 +74,6 @@ pub fn check_pod(
     assessment
 }
 
-/// The check of a pod.
 struct PodCheck<'a> {
     state: &'a SchedulingState,
     pod: &'a Pod,
@@ -86,7 +81,6 @@ struct PodCheck<'a> {
 }
 
 impl PodCheck<'_> {
-    /// Checks a pod on a Windows node.
     fn on_node(&self, node: &NodeState, sandbox: Option<&RuntimeReport>) -> PodAssessment {
         let Self { state, pod, .. } = self;
         let Some(pool) = node.pool.as_deref().and_then(|pool| state.pool(pool)) else {
@@ -382,7 +376,6 @@ fn linux_pods_may_land(
     pools.unwrap_or_default().into_iter().filter(has_nodes).map(issue).collect()
 }
 
-/// Warnings about a template for Windows.
 fn warnings(pool: &str, template: &Template) -> Vec<PoolIssue> {
     // Init containers release their memory before the other containers start.
     let mut lasting = template.containers.iter().filter(|container| !container.host_process && !container.init);

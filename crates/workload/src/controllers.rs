@@ -43,7 +43,6 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Controller>> {
         fn of<T>(objects: &Objects<ControllerView<T>>) -> impl Iterator<Item = &Arc<Controller>> {
             objects.values().map(|view| &view.controller)

@@ -14,11 +14,9 @@ use winpool_facts::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldIssue {
     pub path: String,
-    /// The problem.
     pub kind: FieldIssueKind,
 }
 
-/// The problem of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldIssueKind {
     /// The API server rejects it.
@@ -44,7 +42,6 @@ impl FieldIssue {
     }
 }
 
-/// The issues of the fields of a spec, in a cluster of this minor.
 pub fn issues(spec: &Value, minor: Minor) -> Vec<FieldIssue> {
     let os_is_windows = spec["os"]["name"] == "windows";
     let rejected = REJECTED.iter().chain(REJECTED_UNLISTED).flat_map(|field| {
@@ -69,7 +66,6 @@ pub fn issues(spec: &Value, minor: Minor) -> Vec<FieldIssue> {
     rejected.chain(unsupported).collect()
 }
 
-/// The paths of the fields that match a pattern and have such a value.
 pub fn field_paths<'v>(spec: &'v Value, pattern: &str, values: ValueMatch) -> impl Iterator<Item = String> + use<'v> {
     at(spec, pattern).into_iter().filter(move |(_, value)| matches(value, values)).map(|(path, _)| path)
 }
@@ -97,7 +93,6 @@ pub fn windows_option<'v>(spec: &'v Value, container: &(String, &'v Value), name
     own.or_else(|| at(spec, &field).into_iter().next())
 }
 
-/// Whether a container is a HostProcess container.
 pub fn is_host_process(spec: &Value, container: &(String, &Value)) -> bool {
     windows_option(spec, container, "hostProcess").is_some_and(|(_, value)| *value == true)
 }

@@ -33,7 +33,6 @@ pub struct WorkloadIndex {
     sandboxes: HashMap<String, BTreeMap<String, RuntimeReport>>,
     /// The Services of each namespace that known issues depend on, by key.
     services: HashMap<String, BTreeMap<String, Arc<Service>>>,
-    /// Whether Services are read.
     services_are_read: bool,
     /// The results of registry lookups, by image.
     lookups: Lookups,
@@ -121,16 +120,13 @@ struct PoolTotals {
 /// The summaries of the workloads of all pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Workloads {
-    /// They are not checked.
     #[default]
     Off,
     /// The first check is pending.
     Waiting,
-    /// The summaries by pool.
     Known(BTreeMap<String, Arc<PoolWorkloads>>),
 }
 
-/// The summary of the workloads of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolWorkloads {
     /// The pods on the nodes of the pool, and those that can be scheduled to it.
@@ -147,7 +143,6 @@ pub struct PoolWorkloads {
     pub issues: BTreeMap<IssueKind, AffectedWorkloads>,
     /// The workloads with each feature that known issues depend on.
     pub features: BTreeMap<PodFeature, BTreeSet<Arc<WorkloadName>>>,
-    /// The components of nodes that run as pods, with their versions.
     pub components: BTreeSet<(NodeComponent, ComponentVersion)>,
     /// The Services of the pods with each feature that known issues depend on; `None` if Services are not read.
     pub services: Option<BTreeMap<ServiceFeature, BTreeSet<Arc<str>>>>,
@@ -296,7 +291,6 @@ impl WorkloadIndex {
         self.recheck_controllers(|controller| controller.template.selects_by_host());
     }
 
-    /// The node labels that workloads select by.
     pub fn selected_labels(&self) -> BTreeSet<String> {
         self.selected_by.keys().cloned().collect()
     }
@@ -311,7 +305,6 @@ impl WorkloadIndex {
         self.state.selected_labels.as_ref().is_some_and(|known| self.selected_by.keys().any(|key| !known.contains(key)))
     }
 
-    /// The scheduling state of the checks.
     pub fn state(&self) -> &SchedulingState {
         &self.state
     }
@@ -321,7 +314,6 @@ impl WorkloadIndex {
         std::mem::take(&mut self.changed)
     }
 
-    /// The pool of a pod.
     pub fn pool_of(&self, key: &str) -> Option<&str> {
         self.pods.get(key)?.assessment.as_ref()?.pool.as_deref()
     }
@@ -457,7 +449,6 @@ impl WorkloadIndex {
         self.controllers.insert(controller.workload.clone(), CheckedController { controller, issues });
     }
 
-    /// The template of a controller with the memory defaults of its namespace.
     fn with_defaults<'c>(&self, controller: &'c Controller) -> Cow<'c, Template> {
         match self.defaults.get(&controller.workload.namespace).and_then(|ranges| ranges.values().next()) {
             Some(defaults) => Cow::Owned(defaults.fill_in(controller.template.as_ref().clone())),

@@ -54,7 +54,6 @@ impl IssueKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 #[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum WorkloadIssue {
-    /// The container runtime could not start the pod sandbox, whose image is the pause image.
     #[display(
         "the pod sandbox does not start on {host}. The container runtime reports: {error}. Configure a pause image with an \
          entry for {} on the node",
@@ -74,7 +73,6 @@ pub enum WorkloadIssue {
         windows_updates::described(*os)
     )]
     ImageNewerThanHost {
-        /// The image as it is written.
         image: ForeignText,
         /// The Windows of the image.
         os: OsVersion,
@@ -84,13 +82,11 @@ pub enum WorkloadIssue {
     /// New pods cannot be scheduled to any pool.
     #[display("new pods cannot be scheduled to any pool: {_0}")]
     Unschedulable(Unschedulable),
-    /// A DaemonSet does not tolerate a taint of the nodes that it selects.
     #[display(
         "selects nodes of pool {pool} and gets no pod there, because it does not tolerate {taint}. Add the toleration to its \
          template"
     )]
     DaemonSetNotTolerating { pool: String, taint: Taint },
-    /// A DaemonSet relies on its RuntimeClass.
     #[display(
         "relies on RuntimeClass {class}, whose selector and tolerations the DaemonSet controller ignores. Add {} to the \
          nodeSelector of its template, and the tolerations of the class",
@@ -131,7 +127,6 @@ pub enum WorkloadIssue {
         /// Whether the pool has not set the taint yet: it does not write, or the taint waits for pods.
         withheld: bool,
     },
-    /// The pod has the former selector of its RuntimeClass.
     #[display(
         "was created when RuntimeClass {class} selected {}, and the class now selects {key}={now}. Restart the pod to move it",
         before.as_ref().map_or_else(|| format!("no {key}"), |value| format!("{key}={value}"))
@@ -144,7 +139,6 @@ pub enum WorkloadIssue {
         /// The value that the class selects now.
         now: String,
     },
-    /// The memory limits on a node exceed its allocatable memory.
     #[display(
         "has {} of allocatable memory and pods with limits of {} in total. Windows then uses the page file, which slows down \
          every pod on the node. Lower the limits, or move pods to other nodes",
@@ -162,7 +156,6 @@ pub enum WorkloadIssue {
          and a request of the same size"
     )]
     NoMemoryLimit { container: String },
-    /// A container requests less memory than its limit.
     #[display(
         "container {container} requests {} of memory with a limit of {}, and Windows uses the page file instead of killing \
          processes. Set the request to the limit",
@@ -182,7 +175,6 @@ pub enum WorkloadIssue {
 }
 
 impl WorkloadIssue {
-    /// The kind of the problem.
     pub fn kind(&self) -> IssueKind {
         match self {
             Self::SandboxCannotStart { .. } | Self::ImageCannotRun(_) => IssueKind::ImagesCannotRun,
@@ -204,7 +196,6 @@ impl WorkloadIssue {
 /// An image that does not run on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageIssue {
-    /// The image as it is written.
     pub image: ForeignText,
     /// The Windows of the node.
     pub host: OsVersion,
@@ -251,11 +242,7 @@ pub enum ImageRemedy {
     BuildForWindows { host: Build },
     /// Only containerd is too old.
     #[display("upgrade containerd to {needs}, or rebuild it on {}", base_image(*host))]
-    UpgradeContainerd {
-        host: Build,
-        /// The first version that runs the image.
-        needs: ContainerdVersion,
-    },
+    UpgradeContainerd { host: Build, needs: ContainerdVersion },
     /// The nodes of another pool run the image.
     #[display("rebuild it on {}, or use pool {pool}", base_image(*host))]
     UsePool { host: Build, pool: String },

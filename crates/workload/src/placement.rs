@@ -16,7 +16,6 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 #[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum Unschedulable {
-    /// The RuntimeClass does not exist.
     #[display("RuntimeClass {class} does not exist. {}", match of_pools.as_slice() {
         [] => "Create it, or remove runtimeClassName".to_owned(),
         classes => format!("Use one of {}", some_of(classes)),
@@ -34,7 +33,6 @@ pub enum Unschedulable {
     SelectorConflict {
         class: String,
         key: String,
-        /// The value that the RuntimeClass selects.
         class_value: String,
         /// The value in the nodeSelector.
         own_value: String,
@@ -46,7 +44,6 @@ pub enum Unschedulable {
         /// What they do not meet.
         unmet: NodeRequirement,
     },
-    /// A taint is not tolerated.
     #[display(
         "taint {taint} of pool {pool} is not tolerated. Add the toleration{}",
         class.as_ref().map_or_else(String::new, |class| format!(", or runtimeClassName: {class}"))
@@ -167,7 +164,6 @@ impl<'a> EffectiveSpec<'a> {
         }
     }
 
-    /// Whether a toleration of the template has the key of a taint and tolerates it.
     fn tolerates_by_key(&self, taint: &Taint) -> bool {
         let own = &self.template.scheduling.tolerations;
         own.iter().any(|toleration| !toleration.key.is_empty() && toleration.tolerates(taint))

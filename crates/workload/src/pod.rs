@@ -21,9 +21,7 @@ use super::{Shared, Template};
 /// The maximum length of a kind: it is a DNS label in lower case (kubernetes/apiextensions-apiserver,
 /// `pkg/apis/apiextensions/validation`).
 const MAX_KIND: usize = 63;
-/// The maximum length of the name of an object.
 const MAX_NAME: usize = 253;
-/// The annotation of the mirror pod of a static pod.
 const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 /// The label of the pods of a Deployment whose value is the suffix of their ReplicaSet's name.
 const TEMPLATE_HASH: &str = "pod-template-hash";
@@ -53,7 +51,6 @@ pub struct Controller {
     /// Its namespace and name, as `namespace/name`.
     pub key: String,
     pub uid: String,
-    /// Its kind, namespace and name.
     pub workload: Arc<WorkloadName>,
     /// Whether it creates pods: it is not finished, suspended or scaled to zero.
     pub active: bool,
@@ -126,7 +123,6 @@ fn states(status: &core::ContainerStatus) -> impl Iterator<Item = &core::Contain
     [&status.state, &status.last_state].into_iter().flatten()
 }
 
-/// The messages of the container runtime about a container.
 pub fn runtime_messages(status: &core::ContainerStatus) -> impl Iterator<Item = &str> {
     states(status).flat_map(|state| {
         let waiting = state.waiting.as_ref().and_then(|waiting| waiting.message.as_deref());
@@ -135,7 +131,6 @@ pub fn runtime_messages(status: &core::ContainerStatus) -> impl Iterator<Item = 
     })
 }
 
-/// What the container runtime reported about the image of a container.
 pub fn runtime_report(status: &core::ContainerStatus) -> Option<RuntimeReport> {
     if status.state.as_ref().is_some_and(|state| state.running.is_some()) {
         return Some(RuntimeReport::Started);
@@ -156,7 +151,6 @@ pub trait PodController: PartialEq {
 }
 
 impl Controller {
-    /// Reads an object that creates pods.
     pub fn read<T: PodController>(object: T, shared: &mut Shared) -> Self {
         let (metadata, spec, active) = object.parts();
         let workload = WorkloadName {

@@ -79,7 +79,6 @@ pub struct NodeGroup {
     pub handlers: Option<&'static [&'static str]>,
 }
 
-/// A RuntimeClass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassState {
     /// Its selector and tolerations.
@@ -89,7 +88,6 @@ pub struct ClassState {
     pub system: Option<System>,
 }
 
-/// A Windows node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeState {
     pub pool: Option<String>,
@@ -115,7 +113,6 @@ impl SchedulingState {
         enforcing.flat_map(|pool| &pool.classes).any(|(name, _)| name == class)
     }
 
-    /// The isolation of containers with this RuntimeClass.
     pub fn isolation(&self, class: Option<&str>) -> Isolation {
         let Some(name) = class else { return Isolation::Process };
         let of_pools = self.pools.iter().flat_map(|pool| &pool.classes);

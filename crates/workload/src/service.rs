@@ -12,7 +12,6 @@ use winpool_facts::known_issues::ServiceFeature;
 
 use super::Pod;
 
-/// A Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Its namespace and name, as `namespace/name`.

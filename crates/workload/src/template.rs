@@ -16,7 +16,6 @@ use super::{features, fields};
 
 /// The only node field that affinity can match.
 const NODE_NAME: &str = "metadata.name";
-/// The labels of a node's processor architecture.
 const ARCHITECTURES: [&str; 2] = [label::ARCH, "beta.kubernetes.io/arch"];
 
 named_enum! {
@@ -33,7 +32,6 @@ named_enum! {
 pub struct Template {
     /// `spec.os.name`.
     pub os: Option<System>,
-    /// `spec.runtimeClassName`.
     pub runtime_class: Option<String>,
     /// The selector and the tolerations.
     pub scheduling: Scheduling,
@@ -62,7 +60,6 @@ pub struct Template {
 /// Selector and tolerations, of a pod or of a RuntimeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scheduling {
-    /// `nodeSelector`.
     pub node_selector: BTreeMap<String, String>,
     pub tolerations: Vec<Toleration>,
 }
@@ -74,14 +71,12 @@ pub struct Requirement {
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
     pub operator: String,
-    /// The values of the operator.
     pub values: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Container {
     pub name: String,
-    /// Its image, as it is written.
     pub image: ForeignText,
     /// Whether it is an init container that is not a sidecar, and so ends before the others start.
     pub init: bool,
@@ -141,7 +136,6 @@ impl From<&core::PodSpec> for Template {
     }
 }
 
-/// The memory among resources, in bytes.
 pub(super) fn memory(resources: Option<&BTreeMap<String, resource::Quantity>>) -> Option<i64> {
     resources?.get("memory")?.0.parse::<Quantity>().ok().map(|quantity| quantity.bytes())
 }
@@ -280,7 +274,6 @@ impl Template {
 }
 
 impl Scheduling {
-    /// The selector and tolerations of a RuntimeClass.
     pub fn of_class(class: &k8s_openapi::api::node::v1::RuntimeClass) -> Self {
         let scheduling = class.scheduling.as_ref();
         Self {
@@ -302,7 +295,6 @@ impl Scheduling {
         os.and_then(|name| System::named(name)).or_else(by_build)
     }
 
-    /// Whether a taint is tolerated.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
     }

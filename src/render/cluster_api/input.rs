@@ -46,7 +46,6 @@ pub struct RenderedTemplate {
 }
 
 impl DeliveredPool<'_> {
-    /// A problem of the pool with its file and line.
     pub fn problem(&self, problem: Problem) -> LocatedProblem {
         self.location.problem(problem)
     }

@@ -60,7 +60,6 @@ pub fn one_pool(fields: Value) -> Cluster {
     cluster
 }
 
-/// Sets fields.
 pub fn merge(object: &mut Value, fields: Value) {
     for (key, value) in fields.as_object().unwrap() {
         object[key] = value.clone();
@@ -130,7 +129,6 @@ impl Cluster {
         self.model.put(NODE, name, node(build, runtime, &labels, &json!([])));
     }
 
-    /// A pool that selects the nodes with its name.
     pub fn pool(&mut self, name: &str, fields: Value) {
         let mut spec = json!({"nodeSelector": {"matchLabels": {"agentpool": name}}});
         merge(&mut spec, fields);
@@ -158,14 +156,12 @@ impl Cluster {
         self.controllers.insert((kind, format!("shop/{name}")), object);
     }
 
-    /// A pod with further metadata.
     pub fn pod(&mut self, name: &str, metadata: Value, spec: Value, status: Value) {
         let mut own = json!({"name": name, "namespace": "shop", "uid": format!("uid-of-{name}")});
         merge(&mut own, metadata);
         self.pods.insert(format!("shop/{name}"), json!({"metadata": own, "spec": spec, "status": status}));
     }
 
-    /// A Service in the namespace `shop`.
     pub fn service(&mut self, name: &str, spec: Value) {
         let object = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec});
         self.services.insert(format!("shop/{name}"), object);
@@ -182,7 +178,6 @@ impl Cluster {
         self.model.snapshot().scheduling_state()
     }
 
-    /// Sets the LimitRange in an index.
     pub fn set_memory_defaults(&self, index: &mut WorkloadIndex) {
         let range = |(request, limit)| {
             let of_container =
@@ -194,7 +189,6 @@ impl Cluster {
         index.set_memory_defaults("shop", "shop/memory", self.defaults.map(range));
     }
 
-    /// An index of all objects.
     pub fn index(&self) -> WorkloadIndex {
         let mut index = WorkloadIndex::default();
         index.set_state(self.state());
@@ -249,7 +243,6 @@ impl Cluster {
     }
 }
 
-/// The images that the index needs registry lookups for.
 pub fn images_to_look_up(index: &WorkloadIndex) -> Vec<String> {
     let mut images: Vec<String> = index.image_requests().map(|(image, _)| image.to_owned()).collect();
     images.sort();

@@ -15,7 +15,6 @@ const MAX_ERROR_LENGTH: usize = 160;
 /// The node that runs a container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostNode {
-    /// The Windows version.
     pub os: OsVersion,
     /// The processor architecture, such as `amd64`.
     pub architecture: String,
@@ -23,14 +22,11 @@ pub struct HostNode {
     pub containerd: Option<ContainerdVersion>,
 }
 
-/// The evidence about an image.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageEvidence<'a> {
-    /// What the container runtime of the host reported.
     pub report: Option<&'a RuntimeReport>,
     /// The result of the registry lookup; `None` without a lookup.
     pub lookup: Option<&'a Lookup>,
-    /// The name.
     pub reference: &'a Reference,
 }
 

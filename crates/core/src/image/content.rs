@@ -15,7 +15,6 @@ pub struct ImagePlatforms {
     pub platforms: Vec<ImagePlatform>,
 }
 
-/// The platform of one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePlatform {
@@ -28,7 +27,6 @@ pub struct ImagePlatform {
 }
 
 impl ImagePlatforms {
-    /// The entries for Windows.
     pub fn windows(&self) -> impl Iterator<Item = &ImagePlatform> {
         self.platforms.iter().filter(|platform| platform.os == "windows")
     }

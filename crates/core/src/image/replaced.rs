@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-/// The names of images that are replaced.
 #[derive(Clone, Debug, Default)]
 pub struct ReplacedImages(BTreeSet<String>);
 

@@ -4,7 +4,6 @@ use winpool_facts::{OsVersion, builds};
 
 use super::Reference;
 
-/// The suggestion of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion {
     /// The part of the name that suggests it, such as `ltsc2019`.

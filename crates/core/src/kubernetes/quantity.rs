@@ -34,7 +34,6 @@ const DECIMAL: &[(&str, u32)] =
     &[("n", 0), ("u", 3), ("m", 6), ("", 9), ("k", 12), ("M", 15), ("G", 18), ("T", 21), ("P", 24), ("E", 27)];
 const BINARY: &[(&str, u32)] = &[("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
-/// The text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a quantity")]
 pub struct ParseQuantityError(String);
@@ -60,12 +59,10 @@ impl Quantity {
         rounded_up(self.nanos, NANOS)
     }
 
-    /// Whether the amount is zero.
     pub const fn is_zero(self) -> bool {
         self.nanos == 0
     }
 
-    /// Whether the amount is negative.
     pub const fn is_negative(self) -> bool {
         self.nanos < 0
     }
@@ -207,7 +204,6 @@ pub enum Threshold {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percent(f32);
 
-/// The text is not a threshold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseThresholdError {
     /// Neither a quantity nor a percentage.

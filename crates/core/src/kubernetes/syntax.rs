@@ -84,7 +84,6 @@ pub fn http_address_problem(text: &str) -> Option<String> {
     (!is_host || !path.bytes().all(is_plain)).then(|| format!("`{text}` is not a valid HTTP address"))
 }
 
-/// A TCP port.
 pub fn is_port(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
 }

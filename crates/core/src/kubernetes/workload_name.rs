@@ -12,7 +12,6 @@ pub struct WorkloadName {
 }
 
 impl WorkloadName {
-    /// The `apiVersion` of the kind.
     pub fn api_version(&self) -> &'static str {
         match self.kind.as_str() {
             "Deployment" | "StatefulSet" | "DaemonSet" => "apps/v1",

@@ -18,11 +18,9 @@ pub enum GateChange {
 /// An announced change of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// The gate.
     pub gate: &'static str,
     /// The first minor with the change.
     pub minor: Minor,
-    /// The change.
     pub change: GateChange,
     /// The first release whose changelog has it.
     pub release: &'static str,

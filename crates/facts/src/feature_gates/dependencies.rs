@@ -93,7 +93,6 @@ const ADDED_LATER: [(&str, &str, Minor); 2] = [
 /// An enabled gate that depends on a disabled one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnmetDependency {
-    /// The enabled gate.
     pub gate: &'static str,
     /// The disabled gate.
     pub needs: &'static str,

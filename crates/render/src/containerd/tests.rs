@@ -36,7 +36,6 @@ fn leaves(table: &Table) -> BTreeMap<String, Value> {
     table.iter().flat_map(inner).collect()
 }
 
-/// The value at a path, which must exist.
 fn at<'a>(file: &'a Table, path: &[&str]) -> &'a Value {
     let (first, rest) = path.split_first().unwrap();
     let first = file.get(*first).unwrap_or_else(|| panic!("no {path:?} in {file}"));
@@ -48,7 +47,6 @@ fn mirrors() -> Vec<RegistryMirror> {
     vec![RegistryMirror { registry: "docker.io".into(), endpoints, ..RegistryMirror::default() }]
 }
 
-/// Every release line, and a future one.
 fn versions() -> impl Iterator<Item = (ContainerdVersion, &'static ReleaseLine)> {
     let newer = ContainerdVersion::new(2, 9, 0);
     let known = RELEASE_LINES.iter().map(|line| line.newest);

@@ -14,7 +14,6 @@ use winpool_core::{Problem, kind::Kind};
 pub const CONFIG_MAP_NAMESPACE: &str = "kube-system";
 /// Its name, which is that of the DaemonSet of sig-windows-tools.
 pub const CONFIG_MAP: &str = "kube-proxy-windows";
-/// The entry with the KubeProxyConfiguration.
 pub const CONFIG_MAP_ENTRY: &str = "config.conf";
 
 /// The ConfigMap for Windows nodes: the entries of the present one, with `kube-proxy.yaml` merged into its `config.conf`.

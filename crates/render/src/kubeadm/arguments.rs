@@ -17,13 +17,10 @@ use crate::{kubelet::taint_flag, profile::Profile};
 /// The arguments in a KubeadmConfigSpec, as a JSON pointer.
 pub const ARGUMENTS: &str = "/joinConfiguration/nodeRegistration/kubeletExtraArgs";
 
-/// The kubelet's argument with its labels.
 pub const NODE_LABELS: &str = "node-labels";
 
-/// The kubelet's argument with the cloud provider.
 pub const CLOUD_PROVIDER: &str = "cloud-provider";
 
-/// Arguments by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments(BTreeMap<String, String>);
 
@@ -47,7 +44,6 @@ impl Arguments {
         }
     }
 
-    /// The value of an argument.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -15,7 +15,6 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files of a template.
     pub fn read(value: Option<&Value>) -> Self {
         Self { list: value.and_then(Value::as_array).cloned().unwrap_or_default(), secret: BTreeMap::new() }
     }
@@ -41,7 +40,6 @@ impl Files {
         Ok(())
     }
 
-    /// Replaces the content of the file at a position.
     pub fn replace(&mut self, position: usize, content: &str) {
         let path = self.list[position]["path"].as_str().unwrap_or_default().to_owned();
         let file = self.file(&path, content);

@@ -116,7 +116,6 @@ fn nothing_of_the_base_is_lost() {
     assert!(paths(&spec).contains(&"C:/Program Files/containerd/certs.d/docker.io/hosts.toml"));
 }
 
-/// The taints of the patch, as a flag would have them.
 fn patch_taints(spec: &Value) -> String {
     let patch: Value = serde_saphyr::from_str(&content(spec, "kubeletconfiguration0+merge.yaml")).unwrap();
     let text = |taint: &Value| {

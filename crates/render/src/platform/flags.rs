@@ -21,14 +21,12 @@ use winpool_core::kubernetes::quantity::Resource;
 /// A flag without dashes, and its value.
 type Flag = (&'static str, String);
 
-/// The kubelet's flags for the taken settings that a platform passes as flags.
 pub(super) fn kubelet(nodes: &NodesToMake, platform: Platform, taken: &[Setting]) -> Vec<Flag> {
     let Some(profile) = nodes.profile else { return Vec::new() };
     let is_flag = |setting: &&Setting| matches!(platform.support(**setting), Support::Flag(_));
     taken.iter().filter(is_flag).flat_map(|setting| of(*setting, profile, nodes).unwrap_or_default()).collect()
 }
 
-/// The flags of kube-proxy, if its settings are taken.
 pub(super) fn kube_proxy(nodes: &NodesToMake, taken: &[Setting]) -> Vec<Flag> {
     let settings = nodes.profile.and_then(|profile| profile.kube_proxy.as_ref());
     let settings = settings.filter(|_| taken.contains(&Setting::KubeProxy));

@@ -25,7 +25,6 @@ const USER_DATA_PLACEHOLDERS: &str = "\
 /// The taint with which Karpenter expects a new node. It is removed when the node has the labels and taints of the NodePool.
 const UNREGISTERED: &str = "karpenter.sh/unregistered:NoExecute";
 
-/// Both objects.
 pub(super) fn objects(nodes: &NodesToMake, report: &LossReport, image: &str, comment: &str) -> String {
     let discovery = || {
         let tags = Strings(vec![("karpenter.sh/discovery", "CLUSTER".to_owned())]);

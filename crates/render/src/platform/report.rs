@@ -14,7 +14,6 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossReport {
     pub platform: Platform,
-    /// The settings that it takes.
     pub taken: Vec<Setting>,
     /// The settings that it does not take.
     pub lost: Vec<Lost>,
@@ -26,12 +25,10 @@ pub struct LossReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub setting: Setting,
-    /// What happens instead.
     pub instead: String,
 }
 
 impl LossReport {
-    /// Whether the platform takes a setting that is set.
     pub fn takes(&self, setting: Setting) -> bool {
         self.taken.contains(&setting)
     }

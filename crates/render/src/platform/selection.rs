@@ -95,7 +95,6 @@ pub(super) fn taint_maps<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> Opt
     (!taken.is_empty()).then(|| taken.into_iter().map(|taint| taint_fields(taint).into()).collect())
 }
 
-/// The labels that a platform takes, if there are any.
 pub(super) fn labels_map<'a>(platform: Platform, nodes: &NodesToMake<'a>) -> Option<Strings<'a>> {
     let (taken, _) = labels(platform, nodes);
     (!taken.is_empty()).then(|| Strings(taken.into_iter().map(|(key, value)| (key, value.to_owned())).collect()))

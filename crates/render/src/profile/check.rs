@@ -28,7 +28,6 @@ use super::{
 /// (kubernetes/website, `windows-resource-management.md`, 1.31).
 const RECOMMENDED_MEMORY: Quantity = Quantity::of_bytes(2 << 30);
 
-/// Parses the spec of a profile.
 pub fn check(spec: &WindowsRuntimeProfileSpec) -> Result<Profile, Vec<Problem>> {
     let mut problems = Problems::default();
     let kubelet = kubelet(&spec.kubelet, &mut problems);

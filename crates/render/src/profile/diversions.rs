@@ -14,7 +14,6 @@ use crate::allowances::{Destination, Diversion, Traffic};
 /// A field of a profile that sends traffic to a host.
 #[derive(Clone, Copy, Debug)]
 pub struct DivertingField {
-    /// Its path.
     pub field: &'static str,
     pub traffic: Traffic,
     /// The hosts, each with its path.

@@ -278,7 +278,6 @@ fn is_clean_directory(text: &str) -> bool {
     text.is_ascii() && path.is_some_and(|path| path.is_empty() || path.split(['\\', '/']).all(clean))
 }
 
-/// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use winpool_facts::{
 use super::paths::is_windows_path;
 use crate::allowances::Destination;
 
-/// Who sets a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingWriter {
     /// `spec.containerd.extraConfig` of a profile.
@@ -21,7 +20,6 @@ pub enum SettingWriter {
     Agent,
 }
 
-/// A setting that is not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnwrittenSetting {
     /// The keys, outermost first, in the notation of TOML.

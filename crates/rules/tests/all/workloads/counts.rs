@@ -27,7 +27,6 @@ fn status_of(cluster: &Cluster, pool: &str) -> Value {
     status(cluster, pool, Workloads::Known(BTreeMap::from([(pool.to_owned(), summary)])))
 }
 
-/// Status, reason and message of a condition.
 fn condition(status: &Value, type_: &str) -> (String, String, String) {
     let all = status["conditions"].as_array().unwrap();
     let one = all.iter().find(|condition| condition["type"] == type_).unwrap();

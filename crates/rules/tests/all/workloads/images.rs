@@ -11,7 +11,6 @@ const APP: &str = "example.com/app:1";
 const NO_MATCH: &str = "rpc error: code = NotFound desc = failed to pull and unpack image \"example.com/app:1\": \
                         no match for platform in manifest: not found";
 
-/// A pool `web` with a version, and one node.
 fn pool_of(version: &str, build: u32, runtime: &str, fields: Value) -> Cluster {
     let mut cluster = Cluster::new();
     cluster.node("web-1", build, runtime);

@@ -24,7 +24,6 @@ const KINDS: [&str; 4] = ["Deployment", "StatefulSet", "DaemonSet", "Job"];
 const EVENTS: [&str; 2] = ["first", "second"];
 const SERVICES: [&str; 2] = ["front", "back"];
 
-/// A change.
 #[derive(Clone, Debug)]
 enum Step {
     Pod(&'static str, Option<(Value, Value)>),
