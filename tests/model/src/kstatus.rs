@@ -31,7 +31,7 @@ struct Program {
 
 impl Program {
     fn start() -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/program.sh");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/program.sh");
         let found = Command::new(script).arg("kstatus").stderr(Stdio::inherit()).output().unwrap();
         let path = String::from_utf8(found.stdout).unwrap();
         let mut child = Command::new(path.trim()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
