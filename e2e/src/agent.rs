@@ -26,6 +26,7 @@ use winpool_agent::{
     host::{
         Host, ProgramOutput, RegistryKey, RuntimeError, SandboxKind, ServiceDefinition, ServicePolicy, ServiceState,
     },
+    report::HARDWARE_CONFIG,
     run::{self, AgentOptions},
     worker::CHECK_INTERVAL,
 };
@@ -282,7 +283,12 @@ impl Host for Machine {
         is_known.then_some(policy).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
-    fn registry(&self, _: &str) -> io::Result<Option<RegistryKey>> {
+    fn registry(&self, key: &str) -> io::Result<Option<RegistryKey>> {
+        if key == HARDWARE_CONFIG {
+            // The simulated kubelet reports the name of the node.
+            let values = BTreeMap::from([("LastConfig".to_owned(), format!("{{{}}}", self.name))]);
+            return Ok(Some(RegistryKey { values, ..RegistryKey::default() }));
+        }
         if Machine::state(self).machine.is_some() { Ok(None) } else { Err(io::ErrorKind::Unsupported.into()) }
     }
 
@@ -331,11 +337,6 @@ impl Host for Machine {
 
     fn kill(&self, _: u32) -> io::Result<()> {
         Ok(())
-    }
-
-    fn hardware_config(&self) -> Option<String> {
-        // The simulated kubelet reports the name of the node.
-        Some(format!("{{{}}}", self.name))
     }
 
     fn run(&self, program: &str, arguments: &[String], _: Duration) -> io::Result<ProgramOutput> {

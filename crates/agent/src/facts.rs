@@ -76,7 +76,7 @@ pub fn read(host: &dyn Host, reference: &FactReference, former: &NodeFacts) -> N
     NodeFacts {
         directories: paths.iter().enumerate().filter_map(|(index, path)| directory(&machine, index, path)).collect(),
         services: layout.iter().flat_map(|layout| of_services(host, layout, &services)).collect(),
-        reboot_pending: REBOOT_KEYS.map(registry).into_iter().reduce(either).flatten().map(|key| key.is_some()),
+        reboot_pending: is_any_present(&REBOOT_KEYS.map(registry)),
         revision: registry(WINDOWS).flatten().and_then(|key| key.values.get("UBR")?.parse().ok()),
         booted_at: machine.booted_at.map(|booted| started(booted, former)),
         clock_offset_seconds: reference.time.and_then(|time| clock_offset(host.now(), time, former)),
@@ -129,13 +129,10 @@ fn nssm_restarts(host: &dyn Host, service: &str) -> Option<bool> {
     Some(action.is_none_or(|action| action.eq_ignore_ascii_case("Restart")))
 }
 
-/// The first key that exists; `None` if one could not be read and the other does not exist.
-fn either(one: Option<Option<RegistryKey>>, other: Option<Option<RegistryKey>>) -> Option<Option<RegistryKey>> {
-    match (one, other) {
-        (Some(Some(key)), _) | (_, Some(Some(key))) => Some(Some(key)),
-        (Some(None), Some(None)) => Some(None),
-        _ => None,
-    }
+/// Whether one of the keys exists; `None` if none of those that could be read does, and one could not be read.
+fn is_any_present(keys: &[Option<Option<RegistryKey>>]) -> Option<bool> {
+    let is_present = keys.iter().flatten().any(Option::is_some);
+    (is_present || keys.iter().all(Option::is_some)).then_some(is_present)
 }
 
 fn is_set(key: Option<&RegistryKey>, value: &str) -> bool {

@@ -160,9 +160,6 @@ pub trait Host {
     /// Installs or removes the service that restores the last good configuration when Windows starts.
     fn set_restore_service(&self, installed: bool) -> io::Result<()>;
 
-    /// The value `LastConfig` of the registry key `HKLM\SYSTEM\HardwareConfig`, such as `{4c4c4544-…}`; `None` without it.
-    fn hardware_config(&self) -> Option<String>;
-
     /// The current time.
     fn now(&self) -> Timestamp;
 

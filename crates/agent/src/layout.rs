@@ -150,29 +150,16 @@ pub fn detect(host: &dyn Host) -> Result<Layout, Refusal> {
     let Some(service) = find(&services, &["kubelet"]) else {
         return Err(unknown("the node has no service kubelet"));
     };
-    let Start { kind, program, config, drop_ins, kubeconfig, flags } = match program_name(service).as_str() {
-        NSSM => nssm(host)?,
-        _ => in_service(service)?,
+    let (kind, kubelet) = match program_name(service).as_str() {
+        NSSM => nssm(host, service)?,
+        _ => in_service(host, service)?,
     };
-    let minor = kubelet_version(host, &program)?;
-    let service = service.name.clone();
-    let kubelet = KubeletLayout { service, program, minor, config: Some(config), drop_ins, kubeconfig, flags };
     let containerd = containerd::detect(host, &services)?;
     Ok(Layout { kind, kubelet, containerd, kube_proxy: kube_proxy(&services) })
 }
 
-/// How a kubelet is started.
-struct Start {
-    kind: LayoutKind,
-    program: String,
-    config: String,
-    drop_ins: Option<String>,
-    kubeconfig: Option<String>,
-    flags: FlagsPlace,
-}
-
 /// A kubelet whose flags are in the command line of its service.
-fn in_service(service: &ServiceDefinition) -> Result<Start, Refusal> {
+fn in_service(host: &dyn Host, service: &ServiceDefinition) -> Result<(LayoutKind, KubeletLayout), Refusal> {
     let Some((program, flags)) = program_and_flags(&service.command, KUBELET) else {
         return Err(unknown(format!("the service {} does not run kubelet.exe: {}", service.name, service.command)));
     };
@@ -185,12 +172,20 @@ fn in_service(service: &ServiceDefinition) -> Result<Start, Refusal> {
         _ if config.eq_ignore_ascii_case(KUBEADM_CONFIG) => LayoutKind::KubeadmService,
         _ => LayoutKind::Plain,
     };
-    let (drop_ins, kubeconfig) = (path("config-dir"), path("kubeconfig"));
-    Ok(Start { kind, program, config, drop_ins, kubeconfig, flags: FlagsPlace::Service })
+    let kubelet = KubeletLayout {
+        service: service.name.clone(),
+        minor: kubelet_version(host, &program)?,
+        program,
+        config: Some(config),
+        drop_ins: path("config-dir"),
+        kubeconfig: path("kubeconfig"),
+        flags: FlagsPlace::Service,
+    };
+    Ok((kind, kubelet))
 }
 
 /// A kubelet that nssm runs with the start script of kubeadm's Windows tools. nssm has the script in its parameters.
-fn nssm(host: &dyn Host) -> Result<Start, Refusal> {
+fn nssm(host: &dyn Host, service: &ServiceDefinition) -> Result<(LayoutKind, KubeletLayout), Refusal> {
     let script = read(host, START_SCRIPT)?;
     let Some(script) = script.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()) else {
         return Err(unknown(format!("nssm runs the kubelet, and {START_SCRIPT} does not exist")));
@@ -208,10 +203,17 @@ fn nssm(host: &dyn Host) -> Result<Start, Refusal> {
     let Some(config) = path("config") else {
         return Err(unknown(format!("{START_SCRIPT} starts the kubelet without --config")));
     };
-    let (drop_ins, kubeconfig) = (path("config-dir"), path("kubeconfig"));
-    let flags = FlagsPlace::EnvironmentFile { path: KUBEADM_FLAGS.to_owned(), script: START_SCRIPT.to_owned() };
     let program = r"C:\k\kubelet.exe".to_owned();
-    Ok(Start { kind: LayoutKind::KubeadmNssm, program, config, drop_ins, kubeconfig, flags })
+    let kubelet = KubeletLayout {
+        service: service.name.clone(),
+        minor: kubelet_version(host, &program)?,
+        program,
+        config: Some(config),
+        drop_ins: path("config-dir"),
+        kubeconfig: path("kubeconfig"),
+        flags: FlagsPlace::EnvironmentFile { path: KUBEADM_FLAGS.to_owned(), script: START_SCRIPT.to_owned() },
+    };
+    Ok((LayoutKind::KubeadmNssm, kubelet))
 }
 
 /// The value of a flag in a PowerShell script, with the drive of the system.

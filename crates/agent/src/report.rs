@@ -27,10 +27,14 @@ pub struct ObservedNode {
     pub layout: String,
 }
 
-/// The UUID of a machine as the kubelet reports it, from [`Host::hardware_config`]: Kubernetes 1.36,
-/// `getSystemUUID` in `pkg/kubelet/winstats/perfcounter_nodestats_windows.go`.
+/// Its value `LastConfig` has the UUID of a machine, such as `{4c4c4544-…}`.
+pub const HARDWARE_CONFIG: &str = r"SYSTEM\HardwareConfig";
+
+/// The UUID of a machine as the kubelet reports it: Kubernetes 1.36, `getSystemUUID` in
+/// `pkg/kubelet/winstats/perfcounter_nodestats_windows.go`.
 pub fn system_uuid(host: &dyn Host) -> String {
-    let last = host.hardware_config().unwrap_or_default();
+    let key = host.registry(HARDWARE_CONFIG).ok().flatten().unwrap_or_default();
+    let last = key.values.get("LastConfig").map(String::as_str).unwrap_or_default();
     last.trim_matches('{').trim_matches('}').to_ascii_uppercase()
 }
 

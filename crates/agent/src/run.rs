@@ -48,6 +48,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// must arrive in time.
 const WATCH_TIMEOUT_SECONDS: u32 = 60;
 const FIELD_MANAGER: &str = "winpool-agent";
+/// The most pods of one response.
+const PAGE: u32 = 500;
 
 /// The options of an agent.
 #[derive(Clone)]
@@ -192,13 +194,21 @@ impl Cluster for ApiServer {
     }
 
     fn pods(&self, kubeconfig: &[u8]) -> Result<BTreeMap<String, PodPhase>, PodsError> {
-        let of_node = ListParams::default().fields(&format!("spec.nodeName={}", self.options.node));
+        let mut page = ListParams::default().fields(&format!("spec.nodeName={}", self.options.node)).limit(PAGE);
         let listed = self.handle.block_on(timeout(REQUEST_TIMEOUT, async {
             let client = as_kubelet(kubeconfig).await?;
-            Api::<ListedPod>::all_with(client, &ApiResource::erase::<Pod>(&())).list(&of_node).await
+            let api = Api::<ListedPod>::all_with(client, &ApiResource::erase::<Pod>(&()));
+            let mut phases = BTreeMap::new();
+            loop {
+                let pods = api.list(&page).await?;
+                phases.extend(pods.items.iter().filter_map(|pod| Some((pod.uid()?, phase(pod)))));
+                match pods.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => page = page.continue_token(&token),
+                    None => return Ok(phases),
+                }
+            }
         }));
-        let pods = listed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map_err(unread_pods)?;
-        Ok(pods.items.iter().filter_map(|pod| Some((pod.uid()?, phase(pod)))).collect())
+        listed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map_err(unread_pods)
     }
 
     fn kubelet_config(&self) -> Option<Value> {
@@ -340,9 +350,7 @@ mod tests {
                     Response::builder().status(status).body(Body::from(body.as_bytes().to_vec())).unwrap(),
                 )
             });
-            let client = Client::new(kubelet, "default");
-            let options = options(Some(client.clone()));
-            let server = ApiServer { client, options, handle: Handle::current() };
+            let server = server(Client::new(kubelet, "default"));
             let found = spawn_blocking(move || server.kubelet_config()).await.unwrap();
             assert_eq!(found, expected, "{status} {body}");
         }
@@ -359,21 +367,22 @@ mod tests {
                 let response = Response::builder().status(status).header("date", date).body(Body::empty());
                 Ok::<_, Infallible>(response.unwrap())
             });
-            let client = Client::new(api_server, "default");
-            let server = ApiServer { client, options: options(None), handle: Handle::current() };
+            let server = server(Client::new(api_server, "default"));
             let found = spawn_blocking(move || server.time()).await.unwrap();
             assert_eq!(found, expected.map(|time| time.parse().unwrap()), "{status} {date}");
         }
     }
 
-    fn options(kubelet: Option<Client>) -> AgentOptions {
-        AgentOptions {
+    /// An API server, and a kubelet, that answer through one client.
+    fn server(client: Client) -> ApiServer {
+        let options = AgentOptions {
             node: "win-1".to_owned(),
             namespace: "winpool-system".to_owned(),
             limits: Limits::default(),
             allowances: Allowances::default(),
             check_interval: CHECK_INTERVAL,
-            kubelet,
-        }
+            kubelet: Some(client.clone()),
+        };
+        ApiServer { client, options, handle: Handle::current() }
     }
 }

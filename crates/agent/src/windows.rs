@@ -14,7 +14,6 @@ mod services;
 use std::{io, thread, time::Duration};
 
 use jiff::Timestamp;
-use windows_registry::LOCAL_MACHINE;
 
 use super::{
     host::{
@@ -102,10 +101,6 @@ impl Host for Windows {
 
     fn try_sandbox(&self, pipe: &str, kind: SandboxKind, limit: Duration) -> Result<(), RuntimeError> {
         container_runtime::call(pipe, async |client| client.try_sandbox(kind, limit).await)
-    }
-
-    fn hardware_config(&self) -> Option<String> {
-        LOCAL_MACHINE.open(r"SYSTEM\HardwareConfig").and_then(|key| key.get_string("LastConfig")).ok()
     }
 
     fn set_restore_service(&self, installed: bool) -> io::Result<()> {

@@ -320,16 +320,26 @@ mod tests {
     /// What a kubelet prints that accepts its configuration and has no API server.
     const ACCEPTED: &str = "failed to run Kubelet: no client provided, cannot use webhook authentication\n";
 
-    /// An API server with one ConfigMap, the phases that were written one after the other, the facts of each status, and the request
-    /// that its diagnosis answers.
+    /// An API server with one ConfigMap, and the statuses that were written.
     #[derive(Default)]
     struct FakeSource {
         data: RefCell<BTreeMap<String, String>>,
         labels: BTreeMap<String, String>,
-        reported: RefCell<Vec<(NodeConfigPhase, String)>>,
-        layout: RefCell<String>,
-        facts: RefCell<Vec<Option<NodeFacts>>>,
-        answered: RefCell<Vec<Option<Timestamp>>>,
+        reported: RefCell<Vec<WindowsNodeConfigStatus>>,
+    }
+
+    impl FakeSource {
+        fn last(&self) -> WindowsNodeConfigStatus {
+            self.reported.borrow().last().cloned().unwrap()
+        }
+
+        /// The phases that were written one after the other, with their reasons.
+        fn phases(&self) -> Vec<(NodeConfigPhase, String)> {
+            let mut phases: Vec<_> =
+                self.reported.borrow().iter().map(|status| (status.phase, status.reason.clone())).collect();
+            phases.dedup();
+            phases
+        }
     }
 
     impl Cluster for FakeSource {
@@ -356,13 +366,7 @@ mod tests {
         }
 
         fn report(&self, status: &WindowsNodeConfigStatus) -> io::Result<()> {
-            self.layout.replace(status.layout.clone());
-            let phase = (status.phase, status.reason.clone());
-            if self.reported.borrow().last() != Some(&phase) {
-                self.reported.borrow_mut().push(phase);
-            }
-            self.facts.borrow_mut().push(status.facts.clone());
-            self.answered.borrow_mut().push(status.diagnosis.as_ref().map(|diagnosis| diagnosis.requested_at.0));
+            self.reported.borrow_mut().push(status.clone());
             Ok(())
         }
 
@@ -414,8 +418,8 @@ mod tests {
             let source = FakeSource { data: files(42).into(), labels, ..FakeSource::default() };
             let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
             worker.reconcile(Some(&spec()));
-            let reported = source.reported.borrow().last().map(|(phase, _)| *phase);
-            assert_eq!((reported, &**source.layout.borrow()), (Some(phase), layout), "{label} {flags}");
+            let reported = source.last();
+            assert_eq!((reported.phase, reported.layout.as_str()), (phase, layout), "{label} {flags}");
         }
     }
 
@@ -430,14 +434,14 @@ mod tests {
         }
         let refused = |reason: &str| (NodeConfigPhase::Refused, reason.to_owned());
         let checked = (NodeConfigPhase::Preflight, String::new());
-        assert_eq!(*source.reported.borrow(), [checked.clone(), refused("DigestDiffers")]);
+        assert_eq!(source.phases(), [checked.clone(), refused("DigestDiffers")]);
 
         // The simulated host has no kubelet that the agent can configure.
         source.data.replace(files(42));
         for _ in 0..3 {
             assert_eq!(worker.reconcile(Some(&spec)), NextStep::Idle, "it is checked again after some time");
         }
-        assert_eq!(*source.reported.borrow(), [checked, refused("DigestDiffers"), refused("UnknownLayout")]);
+        assert_eq!(source.phases(), [checked, refused("DigestDiffers"), refused("UnknownLayout")]);
         assert_eq!(worker.journal(), &Journal::default());
     }
 
@@ -453,8 +457,7 @@ mod tests {
             let hosts = vec![entry.parse().unwrap()];
             let worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
             worker.allowing(Allowances { hosts, ..Allowances::default() }).reconcile(Some(&spec));
-            let reported = source.reported.borrow().last().cloned();
-            assert_eq!(reported, Some((NodeConfigPhase::Refused, reason.to_owned())), "{entry}");
+            assert_eq!(source.phases().last(), Some(&(NodeConfigPhase::Refused, reason.to_owned())), "{entry}");
         }
     }
 
@@ -471,11 +474,11 @@ mod tests {
             assert_eq!(worker.reconcile(Some(&unconfirmed)), NextStep::Idle);
         }
         let refused = (NodeConfigPhase::Refused, "UnknownLayout".to_owned());
-        assert_eq!(*source.reported.borrow(), [(NodeConfigPhase::Preflight, String::new()), refused]);
+        assert_eq!(source.phases(), [(NodeConfigPhase::Preflight, String::new()), refused]);
 
         let confirmed = WindowsNodeConfigSpec { confirmed: Some(unconfirmed.digest.clone()), ..unconfirmed };
         worker.reconcile(Some(&confirmed));
-        assert_eq!(source.reported.borrow().last(), Some(&(NodeConfigPhase::Applied, String::new())));
+        assert_eq!(source.phases().last(), Some(&(NodeConfigPhase::Applied, String::new())));
         assert_eq!(worker.journal(), &applied);
     }
 
@@ -492,7 +495,7 @@ mod tests {
                 host.0.borrow_mut().registry.insert(key.to_owned(), RegistryKey::default());
             }
             assert_eq!(worker.reconcile(Some(&confirmed)), NextStep::Idle);
-            source.facts.borrow().iter().map(|facts| facts.as_ref()?.reboot_pending).collect::<Vec<_>>()
+            source.reported.borrow().iter().map(|status| status.facts.as_ref()?.reboot_pending).collect::<Vec<_>>()
         };
         let pending = r"SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
         // The status comes first, because reading takes time.
@@ -519,7 +522,7 @@ mod tests {
             [(None, None, 0), (Some(1), Some(60), 1), (Some(1), Some(60), 1), (Some(2), Some(120), 2), (None, None, 2)]
         {
             worker.reconcile(Some(&requested(minute)));
-            let last = source.answered.borrow().last().copied().flatten().map(Timestamp::as_second);
+            let last = source.last().diagnosis.map(|diagnosis| diagnosis.requested_at.0.as_second());
             let scripts = host.0.borrow().runs.iter().filter(|run| run.contains("Get-HnsNetwork")).count();
             assert_eq!((last, scripts), (answered, readings), "{minute:?}");
         }
@@ -532,7 +535,7 @@ mod tests {
         let source = FakeSource { data: files(42).into(), ..FakeSource::default() };
         let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
         worker.reconcile(Some(&requested(Some(1))));
-        assert_eq!(source.reported.borrow().last().unwrap().0, NodeConfigPhase::Applying);
-        assert_eq!(source.answered.borrow().last(), Some(&None));
+        let last = source.last();
+        assert_eq!((last.phase, last.diagnosis), (NodeConfigPhase::Applying, None));
     }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     change_plan::{FileEdit, HealthEndpoint, RuntimeCheck, ServiceEdit},
+    host::ServiceDefinition,
     tests::fake::{CONFIG, FakeHost, Fault, KUBECONFIG},
 };
 
@@ -48,7 +49,20 @@ fn plan(host: &FakeHost, config: &str) -> ChangePlan {
     }
 }
 
-use super::super::host::ServiceDefinition;
+/// A change of a host that has begun.
+fn begun<'a>(host: &'a FakeHost, config: &str) -> Cycle<'a> {
+    let mut cycle = Cycle::resume(host, LIMITS).unwrap();
+    cycle.begin(host, id(0), plan(host, config)).unwrap();
+    cycle
+}
+
+/// Why the change of a host is rolled back, according to its journal.
+fn rollback(host: &FakeHost) -> Option<RollbackCause> {
+    match Journal::load(host).unwrap().change?.direction {
+        Direction::RollBack(failure) => Some(failure),
+        Direction::Apply => None,
+    }
+}
 
 /// Whether the operator confirms a verified configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,8 +241,7 @@ fn a_plan_without_changes_is_applied_at_once() {
 #[test]
 fn another_configuration_supersedes_an_unconfirmed_one_without_rejecting_it() {
     let host = FakeHost::new(OLD, []);
-    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
-    cycle.begin(&host, id(0), plan(&host, "new\n")).unwrap();
+    let mut cycle = begun(&host, "new\n");
     let other = ConfigId { digest: "2".into(), ..id(0) };
     for _ in 0..200 {
         if cycle.advance(&host, Some(&other), None).unwrap() == NextStep::Idle {
@@ -243,53 +256,42 @@ fn another_configuration_supersedes_an_unconfirmed_one_without_rejecting_it() {
 #[test]
 fn a_reboot_before_the_confirmation_restores_the_former_configuration_without_the_network() {
     let host = FakeHost::new(OLD, []);
-    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
-    cycle.begin(&host, id(0), plan(&host, "exit\n")).unwrap();
+    let mut cycle = begun(&host, "exit\n");
     assert_eq!(cycle.advance(&host, Some(&id(0)), None).unwrap(), NextStep::Continue, "the files are written");
     host.0.borrow_mut().faults = [(0, Fault::Reboot), (0, Fault::Offline)].into();
     assert!(cycle.advance(&host, Some(&id(0)), None).is_err());
     assert!(host.revive() && host.running().is_none(), "the new configuration does not start");
     Cycle::resume(&host, LIMITS).unwrap().restore(RestoreCause::Reboot).unwrap();
     assert_eq!(outcome(&host), Some("former"));
+    assert_eq!(rollback(&host).unwrap().reason, RollbackReason::Rebooted);
 }
 
 #[test]
 fn the_former_configuration_is_restored_also_if_processes_cannot_be_listed() {
     let host = FakeHost::new(OLD, []);
-    let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
-    cycle.begin(&host, id(0), plan(&host, "new\n")).unwrap();
+    let mut cycle = begun(&host, "new\n");
     cycle.advance(&host, Some(&id(0)), None).unwrap();
     host.0.borrow_mut().lists_processes = false;
     cycle.advance(&host, Some(&id(0)), None).unwrap();
-    let failure = match &cycle.journal().change.as_ref().unwrap().direction {
-        Direction::RollBack(failure) => failure.message.clone(),
-        Direction::Apply => String::new(),
-    };
-    assert_eq!(failure, "kubelet: processes cannot be listed");
+    assert_eq!(rollback(&host).unwrap().message, "kubelet: processes cannot be listed");
     cycle.restore(RestoreCause::ByHand).unwrap();
     assert_eq!(outcome(&host), Some("former"));
 }
 
 #[test]
-fn a_restore_records_what_it_was_run_for() {
-    let table =
-        [(RestoreCause::Reboot, RollbackReason::Rebooted), (RestoreCause::ByHand, RollbackReason::RestoredByHand)];
-    for (cause, reason) in table {
-        let host = FakeHost::new(OLD, []);
-        let mut cycle = Cycle::resume(&host, LIMITS).unwrap();
-        cycle.begin(&host, id(0), plan(&host, "new\n")).unwrap();
-        cycle.advance(&host, Some(&id(0)), None).unwrap();
-        Cycle::resume(&host, LIMITS).unwrap().restore(cause).unwrap();
-        assert_eq!(outcome(&host), Some("former"));
-        let direction = Journal::load(&host).unwrap().change.unwrap().direction;
-        assert!(matches!(direction, Direction::RollBack(failure) if failure.reason == reason), "{cause:?}");
-    }
+fn a_restore_by_hand_is_recorded_as_such() {
+    let host = FakeHost::new(OLD, []);
+    let mut cycle = begun(&host, "new\n");
+    cycle.advance(&host, Some(&id(0)), None).unwrap();
+    cycle.restore(RestoreCause::ByHand).unwrap();
+    assert_eq!(outcome(&host), Some("former"));
+    assert_eq!(rollback(&host).unwrap().reason, RollbackReason::RestoredByHand);
 }
 
 #[test]
 fn a_journal_that_cannot_be_parsed_changes_nothing() {
     let host = FakeHost::new(OLD, []);
-    host.replace(super::super::journal::JOURNAL, b"{").unwrap();
+    host.replace(crate::journal::JOURNAL, b"{").unwrap();
     assert!(Cycle::resume(&host, LIMITS).is_err());
     assert_eq!(outcome(&host), Some("former"));
 }

@@ -4,11 +4,6 @@ use crate::tests::{
     layouts,
 };
 
-fn refused(node: &FakeHost) -> (RefusalReason, String) {
-    let refusal = detect(node).expect_err("a refusal");
-    (refusal.reason, refusal.message)
-}
-
 #[test]
 fn each_layout_is_detected_from_services_and_files() {
     let table = [
@@ -100,69 +95,48 @@ fn rke2_has_the_data_directory_of_its_configuration() {
 }
 
 #[test]
-fn nodes_that_another_system_configures_are_refused() {
-    let aks = |file: &str| {
-        let node = layouts::nssm();
+fn a_node_that_the_agent_cannot_configure_is_refused_with_its_reason() {
+    use RefusalReason::{ManagedElsewhere, UnknownLayout, UnsupportedRuntime};
+    let with_file = |node: FakeHost, file: &str| {
         node.put(file, Vec::new());
         node
     };
+    let kubelet =
+        |command: &str| FakeHost::with(vec![service("kubelet", command, &[]), layouts::containerd_service()], &[]);
     let mut openshift = layouts::kubeadm();
     let daemon = service("windows-instance-config-daemon", r"C:\k\windows-instance-config-daemon.exe", &[]);
     openshift.0.get_mut().services.push(Service::running(daemon));
-    let mut gke = layouts::kubeadm();
-    let command = r"C:\etc\kubernetes\node\bin\kube-log-runner.exe -log-file=C:\l C:\etc\kubernetes\node\bin\kubelet.exe --config=C:\c";
-    gke.0.get_mut().services[0] = Service::running(service("kubelet", command, &[]));
-    let gce = layouts::kubeadm();
-    gce.put(r"C:\k8s-node-setup.psm1", Vec::new());
-    let table = [
-        (aks(r"C:\k\kubeclusterconfig.json"), "AKS"),
-        (aks(r"C:\k\kubeletstart.ps1"), "AKS"),
-        (openshift, "Windows Machine Config Operator"),
-        (gke, "GKE"),
-        (gce, "GCE"),
-        (layouts::eks("--node-labels=a=b,eks.amazonaws.com/nodegroup=web"), "managed node group of EKS"),
-    ];
-    for (node, text) in table {
-        let (reason, message) = refused(&node);
-        assert_eq!(reason, RefusalReason::ManagedElsewhere, "{message}");
-        assert!(message.contains(text) && message.contains("spec.delivery.method: None"), "{message}");
-    }
-}
-
-#[test]
-fn unknown_layouts_are_refused_with_what_is_missing() {
-    let kubelet =
-        |command: &str| FakeHost::with(vec![service("kubelet", command, &[]), layouts::containerd_service()], &[]);
+    let of_gke = r"C:\etc\kubernetes\node\bin\kube-log-runner.exe -log-file=C:\l C:\etc\kubernetes\node\bin\kubelet.exe --config=C:\c";
     let old_rke2 = layouts::rke2();
     old_rke2.0.borrow_mut().files.remove(r"C:\var\lib\rancher\rke2\agent\etc\kubelet.conf.d\00-rke2-defaults.conf");
-    let table = [
-        (FakeHost::with(vec![layouts::containerd_service()], &[]), "no service kubelet"),
-        (kubelet(r"C:\other.exe"), "does not run kubelet.exe"),
-        (kubelet(r"C:\k\kubelet.exe --v=2"), "has no flag --config"),
-        (kubelet(r"C:\nssm.exe"), "StartKubelet.ps1 does not exist"),
-        (old_rke2, "older than 1.32"),
-    ];
-    for (node, text) in table {
-        let (reason, message) = refused(&node);
-        assert_eq!(reason, RefusalReason::UnknownLayout, "{message}");
-        assert!(message.contains(text), "{message}");
-    }
-}
-
-#[test]
-fn a_node_without_a_supported_containerd_is_refused() {
     let mut docker = layouts::kubeadm();
     docker.0.get_mut().services.retain(|service| service.definition.name == "kubelet");
     let table = [
-        (docker, "no service containerd"),
-        (layouts::kubeadm().containerd("v1.6.39"), "containerd 1.6.39 is older than 1.7.0"),
-        (layouts::kubeadm().containerd("v3.0.0"), "containerd 3.0.0 is unknown"),
-        (layouts::kubeadm().containerd("unknown"), "printed"),
+        (with_file(layouts::nssm(), r"C:\k\kubeclusterconfig.json"), ManagedElsewhere, "AKS"),
+        (with_file(layouts::nssm(), r"C:\k\kubeletstart.ps1"), ManagedElsewhere, "AKS"),
+        (openshift, ManagedElsewhere, "Windows Machine Config Operator"),
+        (kubelet(of_gke), ManagedElsewhere, "GKE"),
+        (with_file(layouts::kubeadm(), r"C:\k8s-node-setup.psm1"), ManagedElsewhere, "GCE"),
+        (
+            layouts::eks("--node-labels=a=b,eks.amazonaws.com/nodegroup=web"),
+            ManagedElsewhere,
+            "managed node group of EKS",
+        ),
+        (FakeHost::with(vec![layouts::containerd_service()], &[]), UnknownLayout, "no service kubelet"),
+        (kubelet(r"C:\other.exe"), UnknownLayout, "does not run kubelet.exe"),
+        (kubelet(r"C:\k\kubelet.exe --v=2"), UnknownLayout, "has no flag --config"),
+        (kubelet(r"C:\nssm.exe"), UnknownLayout, "StartKubelet.ps1 does not exist"),
+        (old_rke2, UnknownLayout, "older than 1.32"),
+        (docker, UnsupportedRuntime, "no service containerd"),
+        (layouts::kubeadm().containerd("v1.6.39"), UnsupportedRuntime, "containerd 1.6.39 is older than 1.7.0"),
+        (layouts::kubeadm().containerd("v3.0.0"), UnsupportedRuntime, "containerd 3.0.0 is unknown"),
+        (layouts::kubeadm().containerd("unknown"), UnsupportedRuntime, "printed"),
     ];
-    for (node, text) in table {
-        let (reason, message) = refused(&node);
-        assert_eq!(reason, RefusalReason::UnsupportedRuntime, "{message}");
+    for (node, expected, text) in table {
+        let Refusal { reason, message } = detect(&node).expect_err("a refusal");
+        assert_eq!(reason, expected, "{message}");
         assert!(message.contains(text), "{message}");
+        assert!(reason != ManagedElsewhere || message.contains("spec.delivery.method: None"), "{message}");
     }
 }
 

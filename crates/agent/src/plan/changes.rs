@@ -85,16 +85,13 @@ impl<'a> Changes<'a> {
             None => read(self.host, path)?,
         };
         let Some(bytes) = bytes else { return Ok(None) };
-        let merged = self.old.merged.get(path);
-        if let Some(merged) = merged {
-            let original = read_settings(path, &merged.before.0, format)?;
-            if changed(path, &original, format, |map| record::redo(map, &merged.settings))? == bytes {
-                return Ok(Some(original));
-            }
+        let Some(merged) = self.old.merged.get(path) else { return read_settings(path, &bytes, format).map(Some) };
+        if merged.after.0 == bytes {
+            return read_settings(path, &merged.before.0, format).map(Some);
         }
         // Something else has changed the file.
         let mut current = read_settings(path, &bytes, format)?;
-        record::undo(&mut current.settings, merged.map_or(&[], |merged| &merged.settings));
+        record::undo(&mut current.settings, &merged.settings);
         Ok(Some(current))
     }
 
@@ -110,11 +107,12 @@ impl<'a> Changes<'a> {
             return Err(unreadable(path, "the file does not exist"));
         };
         let settings = record::settings(&file.settings, layer);
+        let after = changed(path, &file, format, |map| yaml::merge_maps(map, layer))?;
         if !settings.is_empty() {
             let before = FileContent(changed(path, &file, format, |_| ())?);
-            self.new.merged.insert(path.to_owned(), Merged { component, format, before, settings });
+            let merged = Merged { component, format, before, after: FileContent(after.clone()), settings };
+            self.new.merged.insert(path.to_owned(), merged);
         }
-        let after = changed(path, &file, format, |map| yaml::merge_maps(map, layer))?;
         self.edit(path, Some(after), Some(component))
     }
 

@@ -58,6 +58,9 @@ pub(super) struct Merged {
     pub format: Format,
     /// The former content.
     pub before: FileContent,
+    /// The content with the settings.
+    #[serde(default)]
+    pub after: FileContent,
     pub settings: Vec<Setting>,
 }
 
@@ -88,17 +91,6 @@ pub(super) fn undo(map: &mut Map<String, Value>, settings: &[Setting]) {
         match before {
             Some(before) => drop(parent.insert(last.to_owned(), before.clone())),
             None => drop(parent.remove(last)),
-        }
-    }
-}
-
-/// Sets the values again.
-pub(super) fn redo(map: &mut Map<String, Value>, settings: &[Setting]) {
-    for Setting { path, set, .. } in settings {
-        match parent(map, path) {
-            Some((parent, last)) if set.is_null() => drop(parent.remove(last)),
-            Some((parent, last)) => drop(parent.insert(last.to_owned(), set.clone())),
-            None => {}
         }
     }
 }
@@ -173,11 +165,9 @@ mod tests {
         let changed = settings(&before, &layer);
         let paths: Vec<_> = changed.iter().map(|setting| setting.path.join(".")).collect();
         assert_eq!(paths, ["b.c", "b.e", "d", "f"]);
-        let mut after = map(json!({"a": 1, "b": {"c": 3, "e": 4}, "d": [2], "f": {"g": 5}}));
+        let mut after = layer;
         undo(&mut after, &changed);
         assert_eq!(after, before);
-        redo(&mut after, &changed);
-        assert_eq!(after, layer);
         let mut touched = map(json!({"a": 1, "b": {"c": 9, "e": 4}, "d": [2], "f": {"g": 5, "h": 6}}));
         undo(&mut touched, &changed);
         assert_eq!(touched, map(json!({"a": 1, "b": {"c": 9}, "d": [1], "f": {"g": 5, "h": 6}})));
@@ -186,11 +176,12 @@ mod tests {
     #[test]
     fn a_removed_setting_comes_back_unless_something_else_has_set_it() {
         let before = map(json!({"a": {"b": 1}, "c": null, "d": 2}));
-        let changed = settings(&before, &map(json!({"a": null, "c": null, "d": 3, "e": null})));
+        let layer = map(json!({"a": null, "c": null, "d": 3, "e": null}));
+        let changed = settings(&before, &layer);
         let paths: Vec<_> = changed.iter().map(|setting| setting.path.join(".")).collect();
         assert_eq!(paths, ["a", "c", "d"]);
         let mut after = before.clone();
-        redo(&mut after, &changed);
+        yaml::merge_maps(&mut after, &layer);
         assert_eq!(after, map(json!({"d": 3})));
         undo(&mut after, &changed);
         assert_eq!(after, before);

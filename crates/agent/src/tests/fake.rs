@@ -458,10 +458,6 @@ impl Host for FakeHost {
         }
     }
 
-    fn hardware_config(&self) -> Option<String> {
-        None
-    }
-
     fn set_restore_service(&self, installed: bool) -> io::Result<()> {
         self.write()?.restores = installed;
         Ok(())
