@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use e2e::{
-    cluster::{SOON, create},
+    cluster::{DEFAULT_TAINT, SOON, create},
     fixture::{Fixture, spec, windows},
     objects::selector_of,
     wait::{eventually, until},
@@ -59,6 +59,7 @@ async fn pods_run_on_the_build_of_their_class_or_on_every_compatible_host_and_on
         let fields = json!({ "windowsVersion": version });
         fixture.apply_pool_and_wait(name, spec(name, fields)).await.unwrap();
     }
+    fixture.until_taints("fits-2022-1", &[DEFAULT_TAINT]).await.unwrap();
     create_pod(&fixture, "fits-of-build", Some("fits-2022"), "fits-2022").await;
     create_pod(&fixture, "fits-other-build", Some("fits-2022"), "fits-2025").await;
     create_pod(&fixture, "fits-linux", None, "fits-2022").await;
