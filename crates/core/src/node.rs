@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use serde::{Deserialize, Serialize};
 use winpool_api::{
-    Taint, TaintKey,
+    Taint,
     names::{annotation, label, manager},
 };
 use winpool_facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion, taints};
@@ -33,8 +33,8 @@ pub fn labels_of_kubelet(build: Build) -> BTreeMap<String, String> {
     labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
+/// A Windows node. Fields without a comment are as in Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct WindowsNode {
     pub name: String,
     pub uid: String,
@@ -77,9 +77,7 @@ pub struct WindowsNode {
     /// The names in `status.runtimeHandlers`, which a kubelet has from containerd 2.0 or later (kubernetes/kubernetes,
     /// `pkg/kubelet/nodestatus/setters.go`, 1.37; containerd/containerd, `internal/cri/server/service.go` at 0031379c).
     pub runtime_handlers: BTreeSet<String>,
-    /// `status.capacity`.
     pub capacity: Resources,
-    /// `status.allocatable`.
     pub allocatable: Resources,
     /// The last field manager other than winpool that wrote the taints.
     pub taints_writer: Option<ForeignText>,
@@ -92,7 +90,6 @@ pub struct WindowsNode {
 pub struct Cordon {
     /// The name of the configuration that the node is cordoned for.
     pub config: String,
-    /// The attempt of the rollout.
     pub attempt: u32,
     /// Since when, by the operator's clock.
     pub since: Timestamp,
@@ -110,7 +107,6 @@ pub struct Resources {
     pub memory: Option<i64>,
     /// Ephemeral storage in bytes.
     pub ephemeral_storage: Option<i64>,
-    /// The number of pods.
     pub pods: Option<i64>,
 }
 
@@ -130,17 +126,10 @@ impl WindowsNode {
         self.os.as_ref().ok().copied().or_else(|| self.build().map(|build| OsVersion { build, revision: None }))
     }
 
-    /// Whether the node has the label of Windows.
-    pub fn is_windows(&self) -> bool {
-        self.labels.get(label::OS).is_some_and(|system| system == "windows")
-    }
-
-    /// The minor of the kubelet, if it is known.
     pub fn kubelet_minor(&self) -> Option<Minor> {
         self.kubelet.as_ref().ok().map(|kubelet| kubelet.minor)
     }
 
-    /// The version of containerd, if the node runs containerd.
     pub fn containerd(&self) -> Option<ContainerdVersion> {
         self.runtime.as_ref().ok()?.containerd()
     }
@@ -161,27 +150,9 @@ impl WindowsNode {
         self.runtime.as_ref().ok()?.handlers()
     }
 
-    /// Whether an admission policy has added this taint at the creation of the node, for this pool.
-    pub fn is_registered_with(&self, pool: &str, taint: &TaintKey) -> bool {
-        let added = self.registered_with.as_deref().and_then(|text| text.strip_prefix(pool)?.strip_prefix(' '));
-        added.is_some_and(|added| added.split(' ').any(|added| added == taint.to_string()))
-    }
-
     /// The pool in the label of the node, which a kubelet can write. Only the pool in a verified record keeps the node.
     pub fn labelled_pool(&self) -> Option<&str> {
         self.labels.get(label::POOL).map(String::as_str)
-    }
-
-    /// Whether the nodes are equal except for labels and field managers.
-    pub fn differs_in_labels_at_most(&self, other: &Self) -> bool {
-        let with_others = Self {
-            labels: other.labels.clone(),
-            oversized: other.oversized,
-            labels_writer: other.labels_writer.clone(),
-            taints_writer: other.taints_writer.clone(),
-            ..self.clone()
-        };
-        with_others == *other
     }
 }
 

@@ -17,7 +17,6 @@ use winpool_core::{
 /// The record of a node, and whether its signature is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordState<'a> {
-    /// The node has no record.
     None,
     /// The signature is not valid: any client that can write the annotation may have written the record.
     Unverified(&'a Record),
@@ -133,14 +132,12 @@ impl AppliedKeys {
         Self { by_pool: BTreeMap::new(), records_only: true }
     }
 
-    /// Adds the keys in the status of a pool.
     pub fn add_status(&mut self, pool: &str, applied: &Applied) {
         let keys = self.by_pool.entry(pool.to_owned()).or_default();
         keys.taints.extend(applied.taints.iter().filter_map(|text| text.parse().ok()));
         keys.labels.extend(applied.labels.iter().cloned());
     }
 
-    /// Adds the keys in a record.
     pub fn add_record(&mut self, record: &Record) {
         let keys = self.by_pool.entry(record.pool.clone()).or_default();
         keys.taints.extend(record.taints.keys().cloned());

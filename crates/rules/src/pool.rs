@@ -46,7 +46,6 @@ use winpool_render::allowances::Allowances;
 
 /// A `WindowsNodePool`, parsed once when it is received.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct Pool {
     pub name: String,
     pub uid: String,
@@ -58,7 +57,6 @@ pub struct Pool {
     pub finalizers: Vec<String>,
     /// The changes that the annotations allow.
     pub consents: Consents,
-    /// The node of which a diagnosis is requested.
     pub diagnosis_request: Option<DiagnosisRequest>,
     /// The parsed spec, or its problems.
     pub spec: Result<Spec, Vec<Problem>>,
@@ -67,7 +65,6 @@ pub struct Pool {
 
 /// The parsed spec of a pool: all values are valid, and defaults are set.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // fields without a comment are as in the API
 pub struct Spec {
     pub windows_version: String,
     pub build: Build,
@@ -108,7 +105,6 @@ pub enum Members {
 
 /// A RuntimeClass in the spec of a pool.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // as in the API
 pub struct RuntimeClass {
     pub name: String,
     pub isolation: RuntimeClassIsolation,
@@ -198,7 +194,6 @@ impl Pool {
         [now, before].contains(&Some(namespace))
     }
 
-    /// Whether the selector of the pool matches a node.
     pub fn selects(&self, node: &WindowsNode) -> bool {
         let members = self.spec.as_ref().map(|spec| &spec.members);
         matches!(members, Ok(Members::Selector(selector)) if selector.matches(&node.labels))

@@ -12,7 +12,6 @@ use jiff::{SignedDuration, Timestamp};
 use winpool_api::{Taint, TaintKey};
 use winpool_core::kind::Kind;
 
-/// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectId {
     /// Only this object, not one that is created again with the same name.
@@ -33,12 +32,10 @@ pub struct FieldWrite {
 }
 
 impl FieldWrite {
-    /// A label of a node.
     pub fn label(key: &str, value: Option<&str>) -> Self {
         Self { field: format!("label {key}"), value: value.map(str::to_owned), on_revert: RevertPolicy::Pause }
     }
 
-    /// A taint of a node.
     pub fn taint(key: &TaintKey, value: Option<&str>) -> Self {
         Self { field: format!("taint {key}"), value: value.map(str::to_owned), on_revert: RevertPolicy::Retry }
     }
@@ -48,7 +45,6 @@ impl FieldWrite {
         Self { field: format!("replaced taint {taint}"), value: None, on_revert: RevertPolicy::Pause }
     }
 
-    /// An annotation.
     pub fn annotation(key: &str, value: String) -> Self {
         Self { field: format!("annotation {key}"), value: Some(value), on_revert: RevertPolicy::Pause }
     }
@@ -218,32 +214,6 @@ mod tests {
             now = until.as_second();
         }
         assert_eq!(delays, [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 30, 30, 30, 30]);
-    }
-
-    #[test]
-    fn only_reverts_of_the_same_value_of_the_same_object_within_the_window_count() {
-        let (taint, value) = (write("windows", RevertPolicy::Retry), write("Windows", RevertPolicy::Retry));
-        let mut recreated = RevertDetector::default();
-        let mut edited = RevertDetector::default();
-        let mut slow = RevertDetector::default();
-        for time in 0..20 {
-            recreated.note(&uid(&format!("uid-{time}")), slice::from_ref(&taint), at(time));
-            edited.note(&uid("uid-1"), &[if time % 2 == 0 { taint.clone() } else { value.clone() }], at(time));
-            slow.note(&uid("uid-1"), slice::from_ref(&taint), at(time * 151));
-            assert!(!recreated.in_conflict(&uid(&format!("uid-{time}")), &taint, at(time)), "a recreated node");
-            assert!(!edited.in_conflict(&uid("uid-1"), &taint, at(time)), "a value that the pool alternates");
-            assert!(!slow.in_conflict(&uid("uid-1"), &taint, at(time * 151)), "rare reverts");
-        }
-    }
-
-    #[test]
-    fn a_write_of_another_value_ends_the_conflict() {
-        let (mut detector, taint) = (RevertDetector::default(), write("windows", RevertPolicy::Retry));
-        (0..9).for_each(|second| detector.note(&uid("uid-1"), slice::from_ref(&taint), at(second)));
-        assert!(detector.in_conflict(&uid("uid-1"), &taint, at(9)));
-        detector.note(&uid("uid-1"), &[write("Windows", RevertPolicy::Retry)], at(9));
-        detector.note(&uid("uid-1"), slice::from_ref(&taint), at(10));
-        assert!(!detector.in_conflict(&uid("uid-1"), &taint, at(10)));
     }
 
     #[test]

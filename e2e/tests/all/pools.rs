@@ -9,7 +9,6 @@ mod columns;
 mod configs;
 mod deletion;
 mod holds;
-mod placement;
 mod specs;
 mod tainting;
 

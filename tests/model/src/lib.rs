@@ -50,7 +50,6 @@ pub struct Model {
     version: u64,
     pub now: Timestamp,
     pub api_server: Minor,
-    /// The writes that are rejected.
     pub refuses: Option<fn(&Write) -> bool>,
     /// What admission has rejected, by node.
     pub rejections: BTreeMap<String, Rejection>,
@@ -58,7 +57,6 @@ pub struct Model {
     failed: BTreeMap<String, Write>,
     /// The key that signs the records.
     pub key: u8,
-    /// What the operator allows.
     pub allowances: Allowances,
 }
 
@@ -131,6 +129,16 @@ impl Model {
         if kind != NODE && object["spec"] != spec {
             object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap() + 1);
         }
+    }
+
+    /// Sets a field in the spec of a pool.
+    pub fn set_spec(&mut self, pool: &str, field: &str, value: Value) {
+        self.edit(POOL, pool, |pool| pool["spec"][field] = value);
+    }
+
+    /// Sets an annotation of a pool.
+    pub fn annotate(&mut self, pool: &str, key: &str, value: impl AsRef<str>) {
+        self.edit(POOL, pool, |pool| pool["metadata"]["annotations"][key] = json!(value.as_ref()));
     }
 
     /// Deletes an object, or sets its deletion timestamp if it has finalizers.
@@ -408,6 +416,15 @@ fn read_controller<T: PodController + serde::de::DeserializeOwned>(object: &Valu
     ControllerView::read(serde_json::from_value(object.clone()).unwrap(), &mut Shared::default())
 }
 
+/// A new node that pool `web` selects, with these taints.
+pub fn web_node(taints: Value) -> Value {
+    node(20348, "containerd://2.1.9", &json!({"agentpool": "web"}), &taints)
+}
+
+pub fn taint(key: &str, value: &str, effect: &str) -> Value {
+    json!({"key": key, "value": value, "effect": effect})
+}
+
 /// A pod on a node.
 pub fn pod(node: &str, tolerations: &Value) -> Value {
     json!({"metadata": {"namespace": "default"}, "spec": {"nodeName": node, "tolerations": tolerations, "containers": []}})
@@ -488,14 +505,17 @@ pub fn pool(spec: Value) -> Value {
     json!({"apiVersion": "winpool.dev/v1alpha1", "kind": POOL, "metadata": {}, "spec": spec})
 }
 
-/// A pool for Windows Server 2022 that selects the nodes labelled `agentpool=web`, with further fields or others.
-pub fn web(fields: Value) -> Value {
-    let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
-    spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    pool(spec)
+/// An object with these fields, or others.
+pub fn with(mut object: Value, fields: &Value) -> Value {
+    object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    object
 }
 
-/// The status of a pool.
+/// A pool for Windows Server 2022 that selects the nodes labelled `agentpool=web`, with further fields or others.
+pub fn web(fields: Value) -> Value {
+    pool(with(json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}}), &fields))
+}
+
 pub fn status(model: &Model, pool: &str) -> WindowsNodePoolStatus {
     serde_json::from_value(model.get(POOL, pool).unwrap()["status"].clone()).unwrap()
 }

@@ -34,7 +34,6 @@ pub struct Changed {
     pub defaults: HashMap<(String, String), Option<Arc<MemoryDefaults>>>,
     /// Services, by namespace and key.
     pub services: HashMap<(String, Arc<str>), Option<Arc<Service>>>,
-    /// Whether Services are read.
     pub services_are_read: bool,
     /// The reports in events about sandboxes, by the key of the pod and the name of the event.
     pub sandboxes: HashMap<(String, String), Option<RuntimeReport>>,
@@ -65,7 +64,6 @@ impl Changed {
         self.defaults.insert((any.namespace.clone(), any.key.clone()), now.cloned());
     }
 
-    /// Adds a Service.
     pub fn add_service(&mut self, any: &Service, now: Option<&Arc<Service>>) {
         self.services.insert((any.namespace.clone(), any.key.clone()), now.cloned());
     }
@@ -104,7 +102,6 @@ impl PendingChanges {
         self.0.recorded.notify_one();
     }
 
-    /// Takes all pending changes.
     pub fn take(&self) -> Changed {
         self.0.pending.lock().as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -150,7 +150,6 @@ impl EventMapper {
         self.unassigned.enqueue(unassigned::KEY, Trigger::new(KEY_CHANGED.to_owned()));
     }
 
-    /// Enqueues all pools.
     pub fn enqueue_pools(&self, trigger: &str) {
         for pool in self.caches.pools.all().names() {
             self.pools.enqueue(pool, Trigger::new(trigger.to_owned()));

@@ -35,7 +35,6 @@ pub struct NodeEdit {
     pub if_rejected: Option<RejectedPart>,
 }
 
-/// The edit of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Edit<T> {
     /// The value is not changed.
@@ -45,7 +44,6 @@ pub enum Edit<T> {
     Set(T),
 }
 
-/// The edit of one taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Display)]
 pub enum TaintEdit {
     /// The taint is added, or gets this value.
@@ -58,7 +56,6 @@ pub enum TaintEdit {
     RemoveReplaced(Taint),
 }
 
-/// The purpose of a change of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// Apply the labels and taints of a pool to a node that joins it.

@@ -16,7 +16,6 @@ pub enum AfterFailure {
     Stop,
 }
 
-/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
@@ -98,7 +97,6 @@ impl<T: Into<ForeignText>> From<T> for WriteError {
 }
 
 impl Done {
-    /// The writes that succeeded.
     pub fn written(&self) -> impl Iterator<Item = &Write> {
         self.results.iter().filter(|(_, outcome)| *outcome == Outcome::Done).map(|(write, _)| write)
     }

@@ -26,10 +26,9 @@ pub enum Step {
     CreateSecrets,
     /// Creates templates of machines, before groups name them.
     CreateTemplates,
-    /// Makes groups of machines use the templates.
+    /// Makes groups of machines use the templates. Of a pool that is deleted, removes its annotations from groups.
     Groups,
-    /// Deletes the Secrets of templates that no group uses any more: only the template names its Secret. Of a pool that is deleted, also
-    /// removes its annotations from groups.
+    /// Deletes the Secrets of templates that no group uses any more: only the template names its Secret.
     PruneSecrets,
     /// Deletes these templates.
     PruneTemplates,
@@ -49,7 +48,6 @@ pub enum Step {
 pub struct Steps(BTreeMap<Step, Vec<Write>>);
 
 impl Steps {
-    /// Adds writes to a step.
     pub fn add(&mut self, step: Step, writes: impl IntoIterator<Item = Write>) {
         let mut writes = writes.into_iter().peekable();
         if writes.peek().is_some() {

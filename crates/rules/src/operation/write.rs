@@ -21,7 +21,6 @@ use crate::{
     revert::{FieldWrite, ObjectId},
 };
 
-/// An object that is written.
 #[derive(Clone, Debug, PartialEq, Eq, Display)]
 #[display("{kind} {}", self.key())]
 pub struct WriteTarget {
@@ -99,10 +98,8 @@ named_enum! {
     }
 }
 
-/// A write of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// What it is for.
     pub action: Action,
     pub object: WriteTarget,
     pub verb: Verb,
@@ -119,7 +116,6 @@ pub struct Write {
     pub needs: Vec<Dependency>,
 }
 
-/// What a write sends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// An object, or a merge patch.
@@ -130,12 +126,10 @@ pub enum Body {
 }
 
 impl WriteTarget {
-    /// The object of a kind with this name.
     pub fn new(kind: Kind, name: &str) -> Self {
         Self { kind, namespace: None, name: name.to_owned(), uid: None }
     }
 
-    /// The object of a kind in a namespace.
     pub fn namespaced(kind: Kind, namespace: &str, name: &str) -> Self {
         Self { namespace: Some(namespace.to_owned()), ..Self::new(kind, name) }
     }
@@ -161,7 +155,6 @@ impl Write {
         Self { action, object, verb, planned_from, body: Body::Value(body), change, fields, needs }
     }
 
-    /// Creates an object.
     pub fn create(action: Action, object: WriteTarget, body: Value) -> Self {
         Self { change: Some("create".to_owned()), ..Self::new(action, Verb::Create, object, body) }
     }
@@ -179,7 +172,6 @@ impl Write {
         Self { planned_from: Some(version.to_owned()), ..Self::new(action, Verb::Merge, object, body) }
     }
 
-    /// Deletes an object.
     pub fn delete(action: Action, object: WriteTarget) -> Self {
         Self { change: Some("delete".to_owned()), ..Self::new(action, Verb::Delete, object, Value::Null) }
     }
@@ -191,7 +183,6 @@ impl Write {
         Self { planned_from: Some(version.to_owned()), ..Self::new(action, Verb::ApplyStatus, object, body) }
     }
 
-    /// Sets the finalizers of a pool.
     pub fn finalizers(action: Action, pool: &str, version: &str, finalizers: &[String]) -> Self {
         Self::merge(
             action,
@@ -201,12 +192,10 @@ impl Write {
         )
     }
 
-    /// Deletes the ConfigMap of a configuration.
     pub fn delete_config_map(name: &str, uid: &str) -> Self {
         Self::delete(Action::DeleteConfigMap, WriteTarget::new(Kind::CONFIG_MAP, name).with_uid(uid))
     }
 
-    /// Changes a node.
     pub fn edit_node(node: &WindowsNode, edit: Arc<NodeEdit>, ownership: Arc<Ownership>) -> Self {
         let object = WriteTarget::new(Kind::NODE, &node.name).with_uid(&node.uid);
         let write = Self::merge(Action::PatchNode, object, &node.resource_version, Value::Null);
@@ -256,7 +245,6 @@ impl Write {
         Self { change: Some("evict".to_owned()), ..Self::new(Action::EvictPod, Verb::Evict, object, body) }
     }
 
-    /// The change of a node.
     pub fn node_edit(&self) -> Option<&NodeEdit> {
         match &self.body {
             Body::Node(edit, _) => Some(edit),

@@ -229,13 +229,4 @@ mod tests {
             assert_eq!(affected(before, after), expected, "{change}");
         }
     }
-
-    #[test]
-    fn a_change_of_a_status_affects_no_other_pool() {
-        let mut after = pool("web", json!({"runtimeClasses": [{"name": "batch"}]}));
-        let before = after.clone();
-        after.status.applied.taints = vec!["foreign:NoSchedule".into()];
-        after.status.nodes.ready = 7;
-        assert_eq!(affected(Some(before), Some(after)), Vec::<String>::new());
-    }
 }

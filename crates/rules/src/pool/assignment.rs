@@ -8,7 +8,6 @@ use winpool_core::{Objects, node::WindowsNode};
 use super::{Consent, Members, Pool};
 use crate::ownership::Ownership;
 
-/// The assignment of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assignment<'a> {
     /// The pool that the node belongs to, if any.
@@ -34,7 +33,6 @@ pub struct Assigner {
 }
 
 impl Assigner {
-    /// Creates the assigner of these pools.
     pub fn new(pools: &Objects<Pool>, ownership: &Arc<Ownership>) -> Self {
         let mut assigner = Self { pools: pools.clone(), ownership: ownership.clone(), ..Self::default() };
         let mut ordered: Vec<&Arc<Pool>> = pools.values().filter(|pool| !pool.deleting).collect();
@@ -72,7 +70,6 @@ impl Assigner {
         }
     }
 
-    /// All pools.
     pub fn pools(&self) -> &Objects<Pool> {
         &self.pools
     }
@@ -104,7 +101,6 @@ impl Assigner {
         found.into_iter().map(|index| self.selecting[index].as_ref())
     }
 
-    /// Assigns a node.
     pub fn assign(&self, node: &WindowsNode) -> Assignment<'_> {
         let selecting: Vec<&Pool> = self.selecting(node).collect();
         let kept = self.ownership.pool_of(node).and_then(|name| self.pools.get(name)).map(AsRef::as_ref);
@@ -128,6 +124,11 @@ impl Assigner {
         let shared_by =
             if selecting.len() > 1 { selecting.iter().map(|pool| pool.name.as_str()).collect() } else { Vec::new() };
         Assignment { pool: pool.map(|pool| pool.name.as_str()), held, shared_by }
+    }
+
+    /// The pool of a node, as it was when the assigner was created: a part that assignments do not depend on may have changed.
+    pub fn pool(&self, node: &WindowsNode) -> Option<&Pool> {
+        self.pools.get(self.assign(node).pool?).map(AsRef::as_ref)
     }
 
     /// The earlier and the present states of the pools that differ in a field that assignments depend on.

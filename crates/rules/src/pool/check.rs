@@ -102,7 +102,6 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
     }
 }
 
-/// Parses the spec of a profile.
 pub fn profile(spec: Value) -> Result<Profile, Vec<Problem>> {
     let written: WindowsRuntimeProfileSpec = decode("spec", spec).map_err(|problem| vec![problem])?;
     profile::check(&written)

@@ -151,7 +151,6 @@ pub fn given_back(snapshot: &Snapshot, class: &RuntimeClassView) -> Option<(Opti
     restored(class, tolerated(class, class.former_selector()?, snapshot))
 }
 
-/// Deletes a managed class.
 pub fn delete(class: &RuntimeClassView) -> Write {
     let fields = vec![FieldWrite::existence(false)];
     Write { fields, ..Write::delete(Action::DeleteRuntimeClass, object(class.name(), Some(class))) }
@@ -217,6 +216,7 @@ fn would_strand(snapshot: &Snapshot, pool: &Pool, spec: &Spec, members: &[&Windo
         && !pool.consents.allow(Consent::Strand(&spec.windows_version))
 }
 
+/// Plans a class that the pool names: first whether the pool decides about it, then whether it may be created or changed.
 fn plan_one(snapshot: &Snapshot, user: ClassUser, members: &[&WindowsNode], would_strand: bool) -> ClassPlan {
     let (name, pool) = (&user.class.name, user.pool);
     let users = users_seen_by(snapshot, pool, name);
@@ -229,22 +229,37 @@ fn plan_one(snapshot: &Snapshot, user: ClassUser, members: &[&WindowsNode], woul
     let sharing = |other: &ClassUser| other.pool.name == first.pool.name || first.can_share(other);
     let users: Vec<ClassUser> = users.into_iter().filter(sharing).collect();
     let adopt = users.iter().any(|user| user.class.adopt);
-    let mut desired = DesiredClass::new(first, &users);
+    let desired = DesiredClass::new(first, &users);
     let existing = snapshot.runtime_classes.get(name).map(AsRef::as_ref);
     let is_taken = existing.is_none_or(|existing| !existing.is_managed() && adopt);
     if let Some(other) = is_taken.then(|| other_system(snapshot, existing, desired.handler, members)).flatten() {
         return not_for_windows(&desired, existing, other);
     }
-    let Some(existing) = existing else {
-        return if would_strand { strand_held(user, None, desired) } else { create(snapshot, &desired) };
-    };
+    match existing {
+        Some(existing) => plan_existing(snapshot, user, existing, desired, adopt, would_strand),
+        None if would_strand => strand_held(user, None, desired),
+        None => create(snapshot, &desired),
+    }
+}
+
+/// Plans a class that exists. The first obstacle decides what is reported: another pool that was deleted, pods without a node,
+/// the immutable handler, another owner. `adopt`: whether a class that winpool did not create may be taken over.
+fn plan_existing<'a>(
+    snapshot: &Snapshot,
+    user: ClassUser,
+    existing: &'a RuntimeClassView,
+    mut desired: DesiredClass<'a>,
+    adopt: bool,
+    would_strand: bool,
+) -> ClassPlan {
+    let other_handler = existing.object.handler != *desired.handler;
     desired.keep_tolerated(existing, snapshot);
     if let Some(former) = retained_by(snapshot, existing).filter(|_| !adopt) {
-        if existing.selector() != desired.selector || existing.object.handler != *desired.handler {
+        if other_handler || existing.selector() != desired.selector {
             desired.pool = former;
             return left_by(former, existing, &desired);
         }
-        // The class is taken over if nothing of it is removed.
+        // The class is taken over only if nothing of it is removed. Otherwise it gets what it lacks, and stays the former pool's.
         if !desired.has_all_of(existing) {
             desired.pool = former;
             desired.keep_present(existing);
@@ -253,7 +268,7 @@ fn plan_one(snapshot: &Snapshot, user: ClassUser, members: &[&WindowsNode], woul
     if would_strand {
         return strand_held(user, Some(existing), desired);
     }
-    if existing.object.handler != *desired.handler {
+    if other_handler {
         return handler_differs(existing, &desired);
     }
     if !existing.is_managed() && !adopt {
@@ -386,10 +401,7 @@ fn waits_for_labels(snapshot: &Snapshot, existing: &RuntimeClassView, desired: &
         return None;
     }
     let membership = snapshot.membership();
-    let enforces = |node: &WindowsNode| {
-        let pool = membership.assigner().assign(node).pool.and_then(|name| snapshot.pools.get(name));
-        pool.is_some_and(|pool| pool.enforces())
-    };
+    let enforces = |node: &WindowsNode| membership.assigner().pool(node).is_some_and(Pool::enforces);
     let lacks = |node: &&Arc<WindowsNode>| {
         !node.labels.contains_key(key) && node.release_labels().contains(key) && enforces(node)
     };

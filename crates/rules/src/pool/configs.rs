@@ -27,7 +27,6 @@ use crate::{
 /// The number of unused configurations that are kept for a rollback.
 const UNUSED_KEPT: usize = 3;
 
-/// The plan for the configurations of a pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigPlan {
     pub state: Rendering,
@@ -98,7 +97,6 @@ impl ExpectedNode {
 
 /// A configuration, and the variants that share it.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the names say it
 pub struct RenderedConfig {
     pub configuration: Configuration,
     pub settings: FileSettings,

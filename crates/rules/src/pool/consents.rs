@@ -50,7 +50,6 @@ impl Consent<'_> {
 pub struct Consents(BTreeMap<&'static str, String>);
 
 impl Consents {
-    /// The consents in the annotations of a pool.
     pub fn read(annotations: &BTreeMap<String, String>) -> Self {
         let names = [
             annotation::ALLOW_RELEASE,
@@ -74,7 +73,6 @@ impl Consents {
         entries(list).filter(|id| !id.is_empty())
     }
 
-    /// Whether a known issue is acknowledged.
     pub fn acknowledges(&self, issue: &str) -> bool {
         self.acknowledged().any(|id| id.eq_ignore_ascii_case(issue))
     }
@@ -135,81 +133,54 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_allowed_for_the_selector_that_the_annotation_names() {
-        let table = [
-            ("agentpool=web,zone notin (a,b)", true),
-            (" agentpool=web,zone notin (a,b) ", true),
-            ("agentpool=web", false),
-            ("2", false),
-            ("", false),
+    fn an_annotation_allows_the_change_that_it_names_and_the_command_names_it() {
+        let (selector, os, maintenance) = (selector(), taint("os", "windows"), taint("maintenance", ""));
+        let (one, both) = ([&os], [&os, &maintenance]);
+        // The change, the values that allow it, those that do not, and the value in the command.
+        let table: [(Consent, &[&str], &[&str], &str); 6] = [
+            (
+                Consent::Release(&selector),
+                &["agentpool=web,zone notin (a,b)", " agentpool=web,zone notin (a,b) "],
+                &["agentpool=web", "2", "", "fallback"],
+                "'winpool.dev/allow-release=agentpool=web,zone notin (a,b)'",
+            ),
+            (
+                Consent::Release(&Members::Fallback),
+                &["fallback"],
+                &["agentpool=web", ""],
+                "winpool.dev/allow-release=fallback",
+            ),
+            (
+                Consent::Strand("ltsc2025"),
+                &["ltsc2025", "LTSC2025"],
+                &["ltsc2022", "3"],
+                "winpool.dev/allow-strand=ltsc2025",
+            ),
+            (
+                Consent::Evict(&one),
+                &["os=windows", "os", "gpu=a, os=windows"],
+                &["os=linux", "o", ""],
+                "winpool.dev/allow-evict=os=windows",
+            ),
+            (
+                Consent::Pending(&both),
+                &["os,maintenance"],
+                &["os=windows", "maintenance"],
+                "winpool.dev/allow-pending=os=windows,maintenance",
+            ),
+            (
+                Consent::Rendering(&["3f9a1c0d2e"]),
+                &["3f9a1c0d2e", "77ab02c4d1, 3f9a1c0d2e"],
+                &["77ab02c4d1", "3f9a", ""],
+                "winpool.dev/allow-rendering=3f9a1c0d2e",
+            ),
         ];
-        for (value, expected) in table {
-            let consents = consents("winpool.dev/allow-release", value);
-            assert_eq!(consents.allow(Consent::Release(&selector())), expected, "{value}");
-            assert!(!consents.allow(Consent::Release(&Members::Fallback)), "{value}");
+        for (change, allowing, others, written) in table {
+            let name = change.annotation().0;
+            let allows = |value: &&str| consents(name, value).allow(change);
+            assert!(allowing.iter().all(allows) && !others.iter().any(allows), "{change:?}");
+            assert_eq!(change.command("web"), format!("kubectl annotate wnp web {written} --overwrite"));
         }
-        assert!(consents("winpool.dev/allow-release", "fallback").allow(Consent::Release(&Members::Fallback)));
-        assert_eq!(
-            Consent::Release(&selector()).command("web"),
-            "kubectl annotate wnp web 'winpool.dev/allow-release=agentpool=web,zone notin (a,b)' --overwrite"
-        );
-    }
-
-    #[test]
-    fn stranding_is_allowed_for_the_version_that_the_annotation_names() {
-        for (value, expected) in [("ltsc2025", true), ("LTSC2025", true), ("ltsc2022", false), ("3", false)] {
-            assert_eq!(
-                consents("winpool.dev/allow-strand", value).allow(Consent::Strand("ltsc2025")),
-                expected,
-                "{value}"
-            );
-        }
-        assert_eq!(
-            Consent::Strand("ltsc2025").command("web"),
-            "kubectl annotate wnp web winpool.dev/allow-strand=ltsc2025 --overwrite"
-        );
-    }
-
-    #[test]
-    fn an_eviction_is_allowed_for_the_taints_that_the_annotation_names() {
-        let table = [
-            ("os=windows", true),
-            ("os", true),
-            ("gpu=a, os=windows", true),
-            ("os=linux", false),
-            ("o", false),
-            ("", false),
-        ];
-        for (value, expected) in table {
-            assert_eq!(
-                consents("winpool.dev/allow-evict", value).allow(Consent::Evict(&[&taint("os", "windows")])),
-                expected,
-                "{value}"
-            );
-        }
-        assert_eq!(
-            Consent::Evict(&[&taint("os", "windows"), &taint("maintenance", "")]).command("web"),
-            "kubectl annotate wnp web winpool.dev/allow-evict=os=windows,maintenance --overwrite"
-        );
-    }
-
-    #[test]
-    fn a_rendering_is_allowed_by_its_digest() {
-        let table = [
-            ("3f9a1c0d2e", true),
-            ("77ab02c4d1, 3f9a1c0d2e", true),
-            ("77ab02c4d1", false),
-            ("3f9a", false),
-            ("", false),
-        ];
-        for (value, expected) in table {
-            let consents = consents("winpool.dev/allow-rendering", value);
-            assert_eq!(consents.allow(Consent::Rendering(&["3f9a1c0d2e"])), expected, "{value}");
-        }
-        assert_eq!(
-            Consent::Rendering(&["3f9a1c0d2e", "77ab02c4d1"]).command("web"),
-            "kubectl annotate wnp web winpool.dev/allow-rendering=3f9a1c0d2e,77ab02c4d1 --overwrite"
-        );
     }
 
     #[test]

@@ -10,7 +10,6 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use winpool_api::{Disruption, DrainPolicy, NodeConfigPhase, WindowsNodeConfigSpec};
 use winpool_core::{
-    kind::Kind,
     kubernetes::whole_second,
     node::{Cordon, WindowsNode},
 };
@@ -18,7 +17,7 @@ use winpool_render::{KUBE_PROXY_YAML, settings::FileSettings};
 use winpool_workload::Pod;
 
 use super::{
-    NodeConfigView, Pool, Snapshot, Spec,
+    ConfigMapView, NodeConfigView, Pool, Snapshot, Spec,
     config_in_effect::NodeConfigs,
     configs::ConfigPlan,
     member::Member,
@@ -45,7 +44,6 @@ pub struct DeliveryPlan {
     pub operations: Vec<Write>,
 }
 
-/// The state of a delivery.
 #[derive(Clone, Debug, Default)]
 pub enum DeliveryState {
     /// The pool has no agents.
@@ -294,81 +292,118 @@ impl<'a> Inputs<'a> {
         operations
     }
 
+    /// The writes of a node, at most one of which changes its WindowsNodeConfig.
     fn node_operations(&self, member: &Member, action: Option<RolloutAction>) -> Vec<Write> {
         let node = member.node.as_ref();
-        let (rules, now) = (self.rules, whole_second(self.snapshot.now));
+        let config = NodeConfigWriter {
+            inputs: self,
+            node,
+            map: self.configs.stored_for(self.snapshot, node),
+            current: self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|it| it.spec.as_ref()),
+            diagnose: self.diagnose(node),
+        };
         // Another patch of the node changes its version first.
         let may_patch = member.plan.edit.is_none();
-        let desired = self.configs.stored_for(self.snapshot, node);
-        let current =
-            self.config(node).filter(|config| config.is_for(&node.uid)).and_then(|config| config.spec.as_ref());
-        let version = self.config(node).map(|config| config.resource_version.as_str());
-        let diagnose = self.diagnose(node);
-        let apply = |change: String, spec: &WindowsNodeConfigSpec| {
-            vec![Write::apply_node_config(&node.name, version, spec, change)]
-        };
-        // An earlier assignment, which stays what it is for the agent.
-        let keep = |spec: &WindowsNodeConfigSpec| WindowsNodeConfigSpec {
-            pool: self.pool.name.clone(),
-            diagnose: diagnose.clone(),
-            ..spec.clone()
-        };
-        let mut operations = match (action, desired, current) {
-            (Some(RolloutAction::Assign(disruption)), Some(map), _) => {
-                let spec = WindowsNodeConfigSpec {
-                    pool: self.pool.name.clone(),
-                    node_uid: node.uid.clone(),
-                    config: map.name.clone(),
-                    digest: map.digest.clone(),
-                    disruption,
-                    attempt: rules.attempt,
-                    confirmed: None,
-                    confirm_timeout: confirm_timeout(rules.timeout),
-                    assigned_at: Time(now),
-                    diagnose: diagnose.clone(),
-                };
-                apply(assignment(&spec), &spec)
-            }
-            (Some(RolloutAction::Confirm), _, Some(spec)) => {
-                let confirmed = Some(spec.digest.clone());
-                apply(format!("confirm {}", spec.config), &WindowsNodeConfigSpec { confirmed, ..keep(spec) })
-            }
-            (Some(RolloutAction::RecordAttempt), _, Some(spec)) => {
-                let attempt = rules.attempt;
-                let change = format!("record attempt {attempt} of {}", spec.config);
-                apply(change, &WindowsNodeConfigSpec { attempt, ..keep(spec) })
-            }
-            (Some(RolloutAction::Cordon), Some(map), _) if may_patch => {
-                let cordon = Cordon { config: map.name.clone(), attempt: rules.attempt, since: now, released: false };
-                vec![Write::cordon_node(node, &cordon)]
-            }
-            (Some(RolloutAction::Evict), ..) => {
-                // A pod without a controller is not created again, so it is not evicted.
-                let evicted = self.remaining_pods(node).filter(|pod| pod.workload.kind != "Pod");
-                evicted.filter_map(evict).collect()
-            }
-            (Some(RolloutAction::Uncordon), ..) if may_patch => vec![Write::uncordon_node(node)],
-            (Some(RolloutAction::Release), ..) if may_patch => {
-                node.cordon.iter().map(|cordon| Write::release_node(node, cordon)).collect()
-            }
+        let of_node = match action {
+            Some(RolloutAction::Cordon) => config.map.map(|map| Write::cordon_node(node, &self.cordon(map))),
+            Some(RolloutAction::Uncordon) => Some(Write::uncordon_node(node)),
+            Some(RolloutAction::Release) => node.cordon.as_ref().map(|cordon| Write::release_node(node, cordon)),
             // Another client has removed the cordon.
-            (None, ..) if may_patch && node.cordon.as_ref().is_some_and(|it| !it.released) && !node.unschedulable => {
-                vec![Write::uncordon_node(node)]
+            None if node.cordon.as_ref().is_some_and(|cordon| !cordon.released) && !node.unschedulable => {
+                Some(Write::uncordon_node(node))
             }
-            (None, desired, Some(spec)) if spec.pool != self.pool.name => {
-                let same = desired.filter(|map| map.digest == spec.digest);
-                let config = same.map_or_else(|| spec.config.clone(), |map| map.name.clone());
-                let change = format!("take over {config} from pool {}", spec.pool);
-                apply(change, &WindowsNodeConfigSpec { config, ..keep(spec) })
-            }
-            _ => Vec::new(),
+            _ => None,
         };
-        let is_kept = operations.iter().all(|write| write.object.kind != Kind::NODE_CONFIG);
-        if let Some(spec) = current.filter(|spec| spec.diagnose != diagnose && is_kept) {
-            let change = if diagnose.is_some() { "request a diagnosis" } else { "remove the request of a diagnosis" };
-            operations.extend(apply(change.to_owned(), &keep(spec)));
+        let mut operations: Vec<Write> = of_node.filter(|_| may_patch).into_iter().collect();
+        if action == Some(RolloutAction::Evict) {
+            // A pod without a controller is not created again, so it is not evicted.
+            let evicted = self.remaining_pods(node).filter(|pod| pod.workload.kind != "Pod");
+            operations.extend(evicted.filter_map(evict));
         }
+        let of_config = match action {
+            Some(RolloutAction::Assign(disruption)) => config.assign(disruption),
+            Some(RolloutAction::Confirm) => config.confirm(),
+            Some(RolloutAction::RecordAttempt) => config.record_attempt(),
+            // One patch at a time.
+            None if operations.is_empty() => config.take_over(),
+            _ => None,
+        };
+        operations.extend(of_config.or_else(|| config.request_diagnosis()));
         operations
+    }
+
+    fn cordon(&self, map: &ConfigMapView) -> Cordon {
+        let since = whole_second(self.snapshot.now);
+        Cordon { config: map.name.clone(), attempt: self.rules.attempt, since, released: false }
+    }
+}
+
+struct NodeConfigWriter<'a> {
+    inputs: &'a Inputs<'a>,
+    node: &'a WindowsNode,
+    /// The ConfigMap with the desired configuration, if it is stored.
+    map: Option<&'a ConfigMapView>,
+    /// What is assigned to the node now.
+    current: Option<&'a WindowsNodeConfigSpec>,
+    diagnose: Option<Time>,
+}
+
+impl NodeConfigWriter<'_> {
+    fn assign(&self, disruption: Disruption) -> Option<Write> {
+        let (map, rules) = (self.map?, self.inputs.rules);
+        let spec = WindowsNodeConfigSpec {
+            pool: self.inputs.pool.name.clone(),
+            node_uid: self.node.uid.clone(),
+            config: map.name.clone(),
+            digest: map.digest.clone(),
+            disruption,
+            attempt: rules.attempt,
+            confirmed: None,
+            confirm_timeout: confirm_timeout(rules.timeout),
+            assigned_at: Time(whole_second(self.inputs.snapshot.now)),
+            diagnose: self.diagnose.clone(),
+        };
+        Some(self.apply(assignment(&spec), &spec))
+    }
+
+    fn confirm(&self) -> Option<Write> {
+        let kept = self.kept()?;
+        let confirmed = Some(kept.digest.clone());
+        Some(self.apply(format!("confirm {}", kept.config), &WindowsNodeConfigSpec { confirmed, ..kept }))
+    }
+
+    fn record_attempt(&self) -> Option<Write> {
+        let (kept, attempt) = (self.kept()?, self.inputs.rules.attempt);
+        let change = format!("record attempt {attempt} of {}", kept.config);
+        Some(self.apply(change, &WindowsNodeConfigSpec { attempt, ..kept }))
+    }
+
+    /// Takes over what another pool has assigned, with the ConfigMap of this pool if that is equal.
+    fn take_over(&self) -> Option<Write> {
+        let current = self.current.filter(|current| current.pool != self.inputs.pool.name)?;
+        let equal = self.map.filter(|map| map.digest == current.digest);
+        let config = equal.map_or_else(|| current.config.clone(), |map| map.name.clone());
+        let change = format!("take over {config} from pool {}", current.pool);
+        Some(self.apply(change, &WindowsNodeConfigSpec { config, ..self.kept()? }))
+    }
+
+    /// Adds the request of a diagnosis, or removes it.
+    fn request_diagnosis(&self) -> Option<Write> {
+        self.current.filter(|current| current.diagnose != self.diagnose)?;
+        let requests = self.diagnose.is_some();
+        let change = if requests { "request a diagnosis" } else { "remove the request of a diagnosis" };
+        Some(self.apply(change.to_owned(), &self.kept()?))
+    }
+
+    /// The earlier assignment, which stays what it is for the agent.
+    fn kept(&self) -> Option<WindowsNodeConfigSpec> {
+        let (pool, diagnose) = (self.inputs.pool.name.clone(), self.diagnose.clone());
+        Some(WindowsNodeConfigSpec { pool, diagnose, ..self.current?.clone() })
+    }
+
+    fn apply(&self, change: String, spec: &WindowsNodeConfigSpec) -> Write {
+        let version = self.inputs.config(self.node).map(|config| config.resource_version.as_str());
+        Write::apply_node_config(&self.node.name, version, spec, change)
     }
 }
 

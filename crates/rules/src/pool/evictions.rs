@@ -20,7 +20,6 @@ pub enum Evictions<'a> {
 }
 
 impl<'a> Evictions<'a> {
-    /// Computes the evictions for a pool.
     pub fn of_pool(snapshot: &'a Snapshot, pool: &Pool, spec: &Spec) -> Self {
         let held =
             |taint: &&Taint| taint.effect == TaintEffect::NoExecute && !pool.consents.allow(Consent::Evict(&[taint]));

@@ -23,7 +23,6 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether the change was written.
     pub fn is_written(&self) -> bool {
         self.outcome == Some(Outcome::Done)
     }
@@ -33,7 +32,6 @@ impl Member {
         self.plan.obstacles.is_empty() && (self.plan.edit.is_none() || self.is_written())
     }
 
-    /// Whether an obstacle has this reason.
     pub fn has(&self, reason: &str) -> bool {
         self.plan.obstacle(reason).is_some()
     }

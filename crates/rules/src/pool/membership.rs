@@ -35,7 +35,6 @@ pub struct PoolNodes {
 }
 
 impl PoolNodes {
-    /// The members.
     pub fn nodes(&self) -> impl Iterator<Item = &WindowsNode> {
         self.members.iter().map(|(node, _)| node.as_ref())
     }
@@ -82,12 +81,10 @@ impl Membership {
         Arc::new(updated)
     }
 
-    /// Assigns the nodes.
     pub fn assigner(&self) -> &Arc<Assigner> {
         &self.assigner
     }
 
-    /// The nodes of a pool.
     pub fn of(&self, pool: &str) -> &PoolNodes {
         static NONE: LazyLock<PoolNodes> = LazyLock::new(PoolNodes::default);
         self.by_pool.get(pool).map_or(&*NONE, AsRef::as_ref)

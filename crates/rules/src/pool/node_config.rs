@@ -12,12 +12,10 @@ use crate::operation::{Action, Write, WriteTarget};
 
 /// A `WindowsNodeConfig`. It has the name of its node.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct NodeConfigView {
     pub name: String,
     pub uid: String,
     pub resource_version: ResourceVersion,
-    /// Whether it is being deleted.
     pub deleting: bool,
     /// What the operator wrote; `None` if it was stored with another schema.
     pub spec: Option<WindowsNodeConfigSpec>,
@@ -41,7 +39,6 @@ impl NodeConfigView {
         }
     }
 
-    /// The pool that assigned the configuration.
     pub fn pool(&self) -> Option<&str> {
         self.spec.as_ref().map(|spec| spec.pool.as_str())
     }
@@ -81,7 +78,6 @@ impl NodeConfigView {
         self.spec.iter().map(|spec| &spec.config).chain(reported).map(String::as_str)
     }
 
-    /// Deletes it.
     pub fn delete(&self) -> Write {
         Write::delete(Action::DeleteNodeConfig, WriteTarget::new(Kind::NODE_CONFIG, &self.name).with_uid(&self.uid))
     }

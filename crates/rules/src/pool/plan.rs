@@ -26,13 +26,12 @@ use super::{
     taint_replacement::{self, MutualReplacement},
 };
 use crate::{
-    operation::{Action, AfterFailure, Done, Step, Steps, Write, WriteTarget},
+    operation::{Action, AfterFailure, Done, Step, Steps, Verb, Write, WriteTarget},
     ownership::{AppliedKeys, Ownership, RecordState},
 };
 use winpool_core::{kind::Kind, node::WindowsNode};
 use winpool_render::reserve::ConfigState;
 
-/// The plan for one pool.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub pool: Arc<Pool>,
@@ -45,7 +44,6 @@ pub struct Plan {
     pub phase: Phase,
 }
 
-/// The phase of a pool.
 #[derive(Clone, Debug)]
 pub enum Phase {
     /// The spec is invalid: only status is written.
@@ -143,7 +141,6 @@ pub struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// Creates the planner of a snapshot.
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let membership = snapshot.membership();
         let expected = snapshot.api_server.map(|minor| ExpectedNode { kubelet: minor, containerd: None });
@@ -156,7 +153,6 @@ impl<'a> Planner<'a> {
         Self { expected_nodes, ..self }
     }
 
-    /// The nodes of a pool.
     pub fn members(&self, name: &str) -> impl Iterator<Item = &WindowsNode> {
         self.membership.of(name).nodes()
     }
@@ -308,10 +304,7 @@ impl<'a> Planner<'a> {
     /// is removed after the nodes that no watch selects were listed and released.
     fn clean_up(&self, pool: &Arc<Pool>) -> Plan {
         let snapshot = self.snapshot;
-        let is_taken_over = |node: &WindowsNode| {
-            let next = self.membership.assigner().assign(node).pool.and_then(|name| snapshot.pools.get(name));
-            next.is_some_and(|next| next.enforces())
-        };
+        let is_taken_over = |node: &WindowsNode| self.membership.assigner().pool(node).is_some_and(Pool::enforces);
         let recorded = self.membership.of(&pool.name).recorded.iter().map(AsRef::as_ref);
         let (handed_over, mut released): (Vec<&WindowsNode>, Vec<_>) = recorded.partition(|node| is_taken_over(node));
         let unwatched = snapshot.unwatched.iter().flatten();
@@ -327,9 +320,12 @@ impl<'a> Planner<'a> {
             let (stripped, removed) = remove_classes(snapshot, pool);
             let configs =
                 snapshot.config_maps.values().filter(|map| map.pool.as_ref() == Some(&pool.name) && !map.deleting);
-            let [first, then] = cluster_api::removed(snapshot, pool);
-            steps.add(Step::PruneSecrets, first);
-            steps.add(Step::PruneTemplates, then);
+            let [first, templates] = cluster_api::removed(snapshot, pool);
+            let (secrets, annotations): (Vec<_>, Vec<_>) =
+                first.into_iter().partition(|write| write.verb == Verb::Delete);
+            steps.add(Step::Groups, annotations);
+            steps.add(Step::PruneSecrets, secrets);
+            steps.add(Step::PruneTemplates, templates);
             steps.add(Step::Replace, stripped);
             steps.add(Step::Delete, removed.into_iter().chain(configs.map(|map| map.delete())));
             let is_last = has_finalizer(pool) && !cluster_api::is_unknown(snapshot, pool);

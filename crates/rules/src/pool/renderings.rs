@@ -93,7 +93,6 @@ pub struct HeldRendering {
 }
 
 impl HeldRendering {
-    /// The rendering `to` is held, and its differences are these.
     pub fn new(from: &str, to: &str, before: &FileSettings, after: &FileSettings) -> Self {
         Self { from: from.to_owned(), to: to.to_owned(), differences: differences(before, after) }
     }

@@ -34,11 +34,9 @@ const POLL_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 pub enum RolloutAction {
     /// Cordon it for the desired configuration. Its pods are evicted when that is written.
     Cordon,
-    /// Evict its pods.
     Evict,
     /// Assign the desired configuration to its agent.
     Assign(Disruption),
-    /// Confirm the assigned configuration.
     Confirm,
     /// Remove the operator's cordon.
     Uncordon,
@@ -67,7 +65,6 @@ pub struct RolloutPlan {
     pub next: Option<Timestamp>,
 }
 
-/// The state of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutState {
     /// Every node runs its desired configuration.

@@ -23,10 +23,12 @@ use winpool_workload::{
     system_of_class,
 };
 
-use super::{Members, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec, plan::Planner, stranding::DeferredTaints};
-
-/// Labels that the rules read in any case.
-const ALWAYS_READ: [&str; 5] = [label::OS, label::BETA_OS, label::ARCH, label::WINDOWS_BUILD, label::POOL];
+use super::{
+    Members, Pool, RuntimeClass, RuntimeClassView, Snapshot, Spec,
+    plan::Planner,
+    relevance::{ReadLabels, keys_of_class},
+    stranding::DeferredTaints,
+};
 
 /// A label with more values than this identifies single nodes, such as the name of a machine, and not groups of nodes.
 const MOST_VALUES: usize = 32;
@@ -45,9 +47,8 @@ impl Snapshot {
     fn state_with(&self, labels: Option<&BTreeSet<String>>) -> SchedulingState {
         let snapshot = self;
         let planner = Planner::new(snapshot);
-        let selectors = snapshot.runtime_classes.values().filter_map(|class| class.object.scheduling.as_ref());
-        let by_classes = selectors.filter_map(|scheduling| scheduling.node_selector.as_ref()).flat_map(BTreeMap::keys);
-        let relevant = &RelevantLabels { by_classes: by_classes.map(String::as_str).collect(), by_workloads: labels };
+        let by_classes = snapshot.runtime_classes.values().flat_map(|class| keys_of_class(class));
+        let read = labels.map(|by_workloads| ReadLabels::named(by_classes.chain(by_workloads)));
         let mut nodes = HashMap::with_capacity(snapshot.nodes.len());
         let mut active: Vec<(&Pool, &Spec)> =
             snapshot.pools.values().filter_map(|pool| Some((pool.as_ref(), pool.spec.as_ref().ok()?))).collect();
@@ -57,7 +58,7 @@ impl Snapshot {
             let mut groups = NodeGroups {
                 pool,
                 spec,
-                labels: GroupLabels::of(planner.members(&pool.name), relevant),
+                labels: GroupLabels::of(planner.members(&pool.name), read.as_ref()),
                 holds: planner.held_taints(pool, spec),
                 by_traits: HashMap::new(),
             };
@@ -74,7 +75,7 @@ impl Snapshot {
         }
         let all = snapshot.nodes.values().map(AsRef::as_ref);
         let without_pool: Vec<&WindowsNode> = all.filter(|node| !nodes.contains_key(&node.name)).collect();
-        let labels = GroupLabels::of(without_pool.iter().copied(), relevant);
+        let labels = GroupLabels::of(without_pool.iter().copied(), read.as_ref());
         let mut unassigned: Vec<UnassignedNodes> =
             without_pool.iter().map(|node| unassigned_nodes(node, &labels)).collect();
         unassigned.sort();
@@ -94,20 +95,6 @@ impl Snapshot {
             unassigned,
             selected_labels: None,
         }
-    }
-}
-
-struct RelevantLabels<'a> {
-    /// The keys that RuntimeClasses select by.
-    by_classes: HashSet<&'a str>,
-    /// The keys that workloads select by; `None` stands for all.
-    by_workloads: Option<&'a BTreeSet<String>>,
-}
-
-impl RelevantLabels<'_> {
-    fn contains(&self, key: &str) -> bool {
-        let by_workloads = |keys: &BTreeSet<String>| keys.contains(key);
-        ALWAYS_READ.contains(&key) || self.by_classes.contains(key) || self.by_workloads.is_none_or(by_workloads)
     }
 }
 
@@ -157,7 +144,7 @@ impl<'a> NodeGroups<'a> {
     }
 }
 
-/// The relevant labels of some nodes, by key. The label of the host name is known for each node in any case.
+/// The labels of some nodes that count, by key. The label of the host name is known for each node in any case.
 struct GroupLabels<'n> {
     common: HashSet<&'n str>,
     /// The keys of labels whose values identify single nodes.
@@ -165,14 +152,15 @@ struct GroupLabels<'n> {
 }
 
 impl<'n> GroupLabels<'n> {
-    fn of(nodes: impl Iterator<Item = &'n WindowsNode>, relevant: &RelevantLabels) -> Self {
-        let is_relevant = |key: &str| key != label::HOSTNAME && relevant.contains(key);
-        // The values of each relevant label, and the last value, because the next node usually has the same.
+    /// Among the labels that are read; `None` stands for all.
+    fn of(nodes: impl Iterator<Item = &'n WindowsNode>, read: Option<&ReadLabels>) -> Self {
+        let is_read = |key: &str| key != label::HOSTNAME && read.is_none_or(|read| read.contains(key));
+        // The values of each of these labels, and the last value, because the next node usually has the same.
         let mut values: HashMap<&str, Option<(HashSet<&str>, &str)>> = HashMap::new();
         for (key, value) in nodes.flat_map(|node| &node.labels) {
             let seen = values
                 .entry(key)
-                .or_insert_with(|| is_relevant(key).then(|| (HashSet::from([value.as_str()]), value.as_str())));
+                .or_insert_with(|| is_read(key).then(|| (HashSet::from([value.as_str()]), value.as_str())));
             if let Some((all, last)) = seen.as_mut().filter(|(all, last)| *last != value && all.len() <= MOST_VALUES) {
                 all.insert(value);
                 *last = value;
@@ -189,7 +177,7 @@ impl<'n> GroupLabels<'n> {
         Self { common, individual: Arc::new(individual) }
     }
 
-    /// The relevant labels of a node, without those that identify it.
+    /// The labels of a node that count, without those that identify it.
     fn in_common<'m>(&self, node: &'m WindowsNode) -> impl Iterator<Item = (&'m str, &'m str)> {
         let common = node.labels.iter().filter(|(key, _)| self.common.contains(key.as_str()));
         common.map(|(key, value)| (key.as_str(), value.as_str()))

@@ -49,13 +49,10 @@ const NAME_DIGEST_LENGTH: usize = 10;
 /// Everything that plans and conditions are computed from.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// The time of the reconcile.
     pub now: Timestamp,
     /// The namespace of the operator and its ConfigMaps.
     pub namespace: String,
-    /// All pools, by name.
     pub pools: Objects<Pool>,
-    /// All Windows nodes, by name.
     pub nodes: Objects<WindowsNode>,
     /// The nodes with a record that have lost the label of Windows nodes, so that no watch selects them: a kubelet can
     /// remove it. `None` until they are listed, which only the end of a cleanup needs.
@@ -64,9 +61,7 @@ pub struct Snapshot {
     pub linux_nodes: usize,
     /// The kinds that the API server refuses to list, and that are therefore empty here: only what needs them waits.
     pub refused: BTreeSet<Kind>,
-    /// All profiles, by name.
     pub profiles: Objects<ProfileView>,
-    /// All RuntimeClasses, by name.
     pub runtime_classes: Objects<RuntimeClassView>,
     /// The managed ConfigMaps in the operator's namespace, by name.
     pub config_maps: Objects<ConfigMapView>,
@@ -82,7 +77,6 @@ pub struct Snapshot {
     pub rejections: BTreeMap<String, Rejection>,
     /// The RuntimeClasses and ConfigMaps that could not be written lately. What depends on them waits, and nothing else.
     pub unwritten: Unwritten,
-    /// The workloads of the pools.
     pub workloads: Workloads,
     /// All pods, by namespace and name; `None` if they are not read or not synced.
     pub pods: Option<Objects<Pod>>,
@@ -129,7 +123,6 @@ impl Snapshot {
 
 /// A parsed `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct ProfileView {
     pub name: String,
     pub uid: String,
@@ -137,7 +130,6 @@ pub struct ProfileView {
     pub generation: i64,
     /// The parsed spec, or its problems.
     pub profile: Result<Profile, Vec<Problem>>,
-    /// The stored status.
     pub status: WindowsRuntimeProfileStatus,
 }
 
@@ -168,7 +160,6 @@ impl ProfileView {
     }
 }
 
-/// A RuntimeClass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeClassView {
     /// The object without its managed fields and its version.
@@ -201,7 +192,6 @@ impl RuntimeClassView {
         decode::<node::RuntimeClass>("", object).map(Self::from)
     }
 
-    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.object.metadata.labels.as_ref()?.get(key).map(String::as_str)
     }
@@ -224,9 +214,7 @@ impl RuntimeClassView {
     }
 }
 
-/// A managed ConfigMap.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct ConfigMapView {
     pub name: String,
     pub uid: String,
@@ -240,14 +228,11 @@ pub struct ConfigMapView {
     pub rendered_from: BTreeSet<String>,
     /// The reserves of its kubelet, if it has the file for it.
     pub reserves: Option<Reserves>,
-    /// The `creationTimestamp`.
     pub created: Option<Timestamp>,
-    /// Whether the ConfigMap is being deleted.
     pub deleting: bool,
 }
 
 impl ConfigMapView {
-    /// Deletes it.
     pub fn delete(&self) -> Write {
         Write::delete_config_map(&self.name, &self.uid)
     }

@@ -106,7 +106,6 @@ fn the_configurations_of_another_pool_are_not_deleted() {
     assert_eq!(model.names(CONFIG), expected);
 }
 
-/// Notes a write that succeeded.
 fn note(reverts: &mut RevertDetector, write: &Write, outcome: &Outcome, now: Timestamp) {
     if *outcome == Outcome::Done {
         reverts.note(&write.identity(), &write.field_writes(), now);
@@ -219,9 +218,7 @@ fn a_changed_class_is_written_despite_a_conflict() {
         test.reconcile();
     }
     assert!(!test.tolerates());
-    test.model.edit(POOL, "web", |pool| {
-        pool["spec"]["taints"] = json!([{"key": "team", "value": "web", "effect": "NoSchedule"}]);
-    });
+    test.model.set_spec("web", "taints", json!([{"key": "team", "value": "web", "effect": "NoSchedule"}]));
     let (report, _) = test.reconcile();
     assert!(test.tolerates(), "the conflict is about another value");
     assert_eq!(ready(&report).1, "Applied");
@@ -251,9 +248,7 @@ fn a_new_taint_is_held_if_a_class_cannot_be_changed_and_a_removed_taint_is_added
     let os = json!({"key": "os", "value": "windows", "effect": "NoSchedule"});
     // A class with another handler cannot be changed.
     test.model.edit(CLASS, CLASS_NAME, |class| class["handler"] = json!("other"));
-    test.model.edit(POOL, "web", |pool| {
-        pool["spec"]["taints"] = json!([os, {"key": "team", "value": "web", "effect": "NoSchedule"}]);
-    });
+    test.model.set_spec("web", "taints", json!([os, {"key": "team", "value": "web", "effect": "NoSchedule"}]));
     test.model.edit(NODE, "win-1", |node| node["spec"]["taints"] = json!([]));
     let (report, _) = test.reconcile();
     assert_eq!(taints(test.model.get(NODE, "win-1").unwrap()), ["os=windows:NoSchedule"]);
@@ -267,7 +262,7 @@ fn cleanups_of_a_recreated_pool_are_not_reverts() {
     let mut test = RevertTest { model: model(), reverts: RevertDetector::default() };
     let spec = test.model.get(POOL, "web").unwrap().clone();
     for _ in 0..8 {
-        test.model.edit(POOL, "web", |pool| pool["spec"]["deletionPolicy"] = json!("Cleanup"));
+        test.model.set_spec("web", "deletionPolicy", json!("Cleanup"));
         test.reconcile();
         test.reconcile();
         assert_eq!(taints(test.model.get(NODE, "win-1").unwrap()), ["os=windows:NoSchedule"]);

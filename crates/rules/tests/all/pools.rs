@@ -8,13 +8,11 @@ use winpool_rules::{
     pool::{Snapshot, plan::plan},
 };
 
-use winpool_model::{CLASS, CONFIG, Model, NODE, POOL, PROFILE, condition, node, pool, profile, status, taints, web};
+use winpool_model::{
+    CLASS, CONFIG, Model, NODE, POOL, PROFILE, condition, node, pool, profile, status, taint, taints, web, web_node,
+};
 
 mod limits;
-
-fn web_node(taints: Value) -> Value {
-    node(20348, "containerd://2.1.9", &json!({"agentpool": "web"}), &taints)
-}
 
 /// A converged pool `web` with one node `win-1`.
 fn converged(spec: Value, taints: Value) -> Model {
@@ -43,15 +41,6 @@ fn owned(node: &Value) -> Value {
     let mut record: Value = serde_json::from_str(text).unwrap();
     record.as_object_mut().map(|record| record.remove("signature"));
     record
-}
-
-/// The summaries of the operations that would run now.
-fn summaries(model: &Model, pool: &str) -> Vec<String> {
-    plan(&model.snapshot(), pool).unwrap().steps.iter().flatten().filter_map(|operation| operation.summary()).collect()
-}
-
-fn writes(model: &Model, pool: &str) -> usize {
-    plan(&model.snapshot(), pool).unwrap().steps.iter().flatten().count()
 }
 
 fn tolerations(model: &Model, class: &str) -> Vec<String> {
@@ -117,10 +106,7 @@ fn keys_are_recorded_in_the_status_before_they_are_set_on_nodes() {
 
 #[test]
 fn an_equal_taint_that_was_present_is_found_and_is_never_removed() {
-    let mut model = converged(
-        json!({"deletionPolicy": "Cleanup"}),
-        json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]),
-    );
+    let mut model = converged(json!({"deletionPolicy": "Cleanup"}), json!([taint("os", "windows", "NoSchedule")]));
     assert_eq!(owned(win(&model))["taints"], json!({"os:NoSchedule": "found"}));
     model.delete(POOL, "web");
     model.converge();
@@ -133,13 +119,13 @@ fn a_taint_of_a_kubelet_that_registered_with_the_rendered_configuration_is_added
     let mut model = Model::new();
     model.put(PROFILE, "standard", profile(json!({})));
     model.put(POOL, "web", web(json!({"profileRef": {"name": "standard"}, "deletionPolicy": "Cleanup"})));
-    let taint = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
-    let mut registered = web_node(taint.clone());
+    let taints_of_pool = json!([taint("os", "windows", "NoSchedule")]);
+    let mut registered = web_node(taints_of_pool.clone());
     // 2Gi are reserved for the system, 500Mi and 10 % by the eviction thresholds.
     registered["status"]["allocatable"] =
         json!({"cpu": "4", "memory": "14168064Ki", "ephemeral-storage": "96636764160", "pods": "110"});
     model.put(NODE, "win-1", registered);
-    model.put(NODE, "win-2", web_node(taint));
+    model.put(NODE, "win-2", web_node(taints_of_pool));
     model.converge();
     let origin = |model: &Model, name: &str| owned(model.get(NODE, name).unwrap())["taints"]["os:NoSchedule"].clone();
     assert_eq!([origin(&model, "win-1"), origin(&model, "win-2")], ["added", "found"]);
@@ -161,7 +147,7 @@ fn a_taint_of_a_kubelet_that_registered_with_the_rendered_configuration_is_added
 
 #[test]
 fn a_taint_that_the_admission_policy_set_for_the_pool_is_added_and_its_mark_is_removed() {
-    let taint = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
+    let taints_of_pool = json!([taint("os", "windows", "NoSchedule")]);
     for (registered_with, minutes, origin, remaining) in [
         ("web os:NoSchedule", 9, "added", vec![]),
         ("web team:NoExecute os:NoSchedule", 9, "added", vec![]),
@@ -173,7 +159,7 @@ fn a_taint_that_the_admission_policy_set_for_the_pool_is_added_and_its_mark_is_r
         // A kubelet may have written the annotation.
         ("web os:NoSchedule", 11, "found", vec!["os=windows:NoSchedule"]),
     ] {
-        let mut registered = web_node(taint.clone());
+        let mut registered = web_node(taints_of_pool.clone());
         registered["metadata"]["annotations"] = json!({"winpool.dev/registered-with": registered_with});
         let mut model = Model::new();
         model.put(NODE, "win-1", registered);
@@ -190,10 +176,7 @@ fn a_taint_that_the_admission_policy_set_for_the_pool_is_added_and_its_mark_is_r
 
 #[test]
 fn a_taint_with_another_value_is_a_conflict_and_the_rest_is_applied() {
-    let model = converged(
-        json!({"labels": {"team": "web"}}),
-        json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]),
-    );
+    let model = converged(json!({"labels": {"team": "web"}}), json!([taint("os", "Windows", "NoSchedule")]));
     assert_eq!(taints(win(&model)), ["os=Windows:NoSchedule"]);
     assert_eq!(label(win(&model), "team"), Some("web"));
     let (status, reason, message) = condition(&model, "web", "NodesTainted");
@@ -220,9 +203,7 @@ fn a_label_with_another_value_is_a_conflict() {
 #[test]
 fn an_added_taint_gets_the_new_value() {
     let mut model = converged(json!({}), json!([]));
-    model.edit(POOL, "web", |pool| {
-        pool["spec"]["taints"] = json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}])
-    });
+    model.set_spec("web", "taints", json!([taint("os", "Windows", "NoSchedule")]));
     model.converge();
     assert_eq!(taints(win(&model)), ["os=Windows:NoSchedule"]);
     assert_eq!(tolerations(&model, "windows-ltsc2022"), ["os=Windows"]);
@@ -231,9 +212,7 @@ fn an_added_taint_gets_the_new_value() {
 #[test]
 fn tolerations_are_added_before_the_taints_and_removed_after_them() {
     let mut model = converged(json!({}), json!([]));
-    model.edit(POOL, "web", |pool| {
-        pool["spec"]["taints"] = json!([{"key": "team", "value": "web", "effect": "NoSchedule"}])
-    });
+    model.set_spec("web", "taints", json!([taint("team", "web", "NoSchedule")]));
     let mut seen = Vec::new();
     model.converge_watched(|model| seen.push((taints(win(model)), tolerations(model, "windows-ltsc2022"))));
     for (taints, tolerated) in &seen {
@@ -253,9 +232,7 @@ fn a_selector_is_narrowed_after_the_nodes_have_its_labels() {
     model.put(POOL, "web", web(json!({})));
     model.converge();
     model.put(NODE, "win-1", web_node(json!([])));
-    model.edit(POOL, "web", |pool| {
-        pool["spec"]["runtimeClasses"] = json!([{"name": "windows-ltsc2022", "scope": "Pool"}])
-    });
+    model.set_spec("web", "runtimeClasses", json!([{"name": "windows-ltsc2022", "scope": "Pool"}]));
     model.converge_watched(|model| {
         let selector = &model.get(CLASS, "windows-ltsc2022").unwrap()["scheduling"]["nodeSelector"];
         let narrowed = selector.get("winpool.dev/pool").is_some();
@@ -305,14 +282,10 @@ fn nodes_that_no_longer_match_are_held_until_their_release_is_allowed() {
     model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "a held node is reconciled like any other");
 
-    model.edit(POOL, "web", |pool| {
-        pool["metadata"]["annotations"] = json!({"winpool.dev/allow-release": "agentpool=web"})
-    });
+    model.annotate("web", "winpool.dev/allow-release", "agentpool=web");
     model.converge();
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"], "the annotation names another selector");
-    model.edit(POOL, "web", |pool| {
-        pool["metadata"]["annotations"] = json!({"winpool.dev/allow-release": "agentpool=wbe"})
-    });
+    model.annotate("web", "winpool.dev/allow-release", "agentpool=wbe");
     model.converge();
     assert_eq!(taints(win(&model)), Vec::<String>::new());
     assert_eq!(label(win(&model), "winpool.dev/pool"), None);
@@ -321,7 +294,7 @@ fn nodes_that_no_longer_match_are_held_until_their_release_is_allowed() {
 #[test]
 fn a_class_is_changed_to_a_new_build_when_it_has_a_ready_node() {
     let mut model = converged(json!({"runtimeClasses": [{"name": "windows"}]}), json!([]));
-    model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
+    model.set_spec("web", "windowsVersion", json!("ltsc2025"));
     model.converge();
     let build = |model: &Model| {
         model.get(CLASS, "windows").unwrap()["scheduling"]["nodeSelector"]["node.kubernetes.io/windows-build"].clone()
@@ -330,7 +303,7 @@ fn a_class_is_changed_to_a_new_build_when_it_has_a_ready_node() {
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "WouldStrand");
 
     let mut allowed = model.clone();
-    allowed.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"}));
+    allowed.annotate("web", "winpool.dev/allow-strand", "ltsc2025");
     allowed.converge();
     assert_eq!(build(&allowed), "10.0.26100");
 
@@ -367,16 +340,14 @@ fn a_change_of_the_version_is_held_by_the_class_that_a_deleted_pool_left() {
         assert_eq!(labels["winpool.dev/pool"], expected, "{case}");
         assert_eq!(reason(&model, "web", "Ready"), "AsSpecified", "{case}");
 
-        model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
+        model.set_spec("web", "windowsVersion", json!("ltsc2025"));
         model.converge();
         assert_eq!(model.names(CLASS), ["windows-ltsc2022"], "{case}");
         let (state, held, message) = condition(&model, "web", "RuntimeClassReady");
         assert_eq!((state.as_str(), held.as_str()), ("False", "WouldStrand"), "{case}: {message}");
         assert_eq!(condition(&model, "web", "Ready").0, "False", "{case}");
 
-        model.edit(POOL, "web", |pool| {
-            pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"})
-        });
+        model.annotate("web", "winpool.dev/allow-strand", "ltsc2025");
         model.converge();
         assert_eq!(model.names(CLASS), ["windows-ltsc2022", "windows-ltsc2025"], "{case}");
         assert_eq!(condition(&model, "web", "Ready").0, "True", "{case}");
@@ -393,14 +364,12 @@ fn a_class_that_another_deleted_pool_left_holds_no_pool_with_classes_of_its_own(
     let build = |model: &Model, class: &str| {
         model.get(CLASS, class).unwrap()["scheduling"]["nodeSelector"]["node.kubernetes.io/windows-build"].clone()
     };
-    model.edit(POOL, "web", |pool| {
-        pool["spec"]["windowsVersion"] = json!("ltsc2025");
-        pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"});
-    });
+    model.set_spec("web", "windowsVersion", json!("ltsc2025"));
+    model.annotate("web", "winpool.dev/allow-strand", "ltsc2025");
     model.converge();
     assert_eq!([build(&model, "web"), build(&model, "old")], ["10.0.26100", "10.0.20348"]);
 
-    model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2019"));
+    model.set_spec("web", "windowsVersion", json!("ltsc2019"));
     model.converge();
     assert_eq!(
         [build(&model, "web"), build(&model, "old")],
@@ -421,7 +390,7 @@ fn a_pool_whose_class_selects_none_of_its_nodes_is_not_ready() {
     assert_eq!(condition(&model, "web", "Ready").0, "False");
 
     let mut allowed = model.clone();
-    allowed.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({"winpool.dev/allow-strand": "ltsc2025"}));
+    allowed.annotate("web", "winpool.dev/allow-strand", "ltsc2025");
     allowed.converge();
     assert_eq!(reason(&allowed, "web", "RuntimeClassReady"), "Applied");
 
@@ -440,12 +409,10 @@ fn a_pool_whose_class_selects_none_of_its_nodes_is_not_ready() {
 fn an_unused_class_of_the_new_build_does_not_allow_stranding() {
     let mut model = converged(json!({"windowsVersion": "ltsc2025"}), json!([]));
     assert_eq!(model.names(CLASS), ["windows-ltsc2025"]);
-    model.edit(POOL, "web", |pool| {
-        pool["spec"]["windowsVersion"] = json!("ltsc2022");
-        pool["spec"]["runtimeClasses"] = json!([{"name": "windows"}]);
-    });
+    model.set_spec("web", "windowsVersion", json!("ltsc2022"));
+    model.set_spec("web", "runtimeClasses", json!([{"name": "windows"}]));
     model.converge();
-    model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
+    model.set_spec("web", "windowsVersion", json!("ltsc2025"));
     model.converge();
     let (_, reason, message) = condition(&model, "web", "RuntimeClassReady");
     assert_eq!(reason, "WouldStrand", "{message}");
@@ -456,7 +423,7 @@ fn an_unused_class_of_the_new_build_does_not_allow_stranding() {
 #[test]
 fn a_default_class_of_another_name_is_created_when_the_new_build_has_a_ready_node() {
     let mut model = converged(json!({}), json!([]));
-    model.edit(POOL, "web", |pool| pool["spec"]["windowsVersion"] = json!("ltsc2025"));
+    model.set_spec("web", "windowsVersion", json!("ltsc2025"));
     model.converge();
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "WouldStrand");
     assert_eq!(model.names(CLASS), ["windows-ltsc2022"]);
@@ -571,26 +538,13 @@ fn a_deleted_pool_with_retain_leaves_nodes_unchanged_and_a_new_pool_adopts_them_
 #[test]
 fn a_paused_pool_with_retain_can_be_deleted() {
     let mut model = converged(json!({"deletionPolicy": "Cleanup"}), json!([]));
-    model.edit(POOL, "web", |pool| {
-        pool["spec"]["paused"] = json!(true);
-        pool["spec"]["deletionPolicy"] = json!("Retain");
-    });
+    model.set_spec("web", "paused", json!(true));
+    model.set_spec("web", "deletionPolicy", json!("Retain"));
     model.converge();
     model.delete(POOL, "web");
     model.converge();
     assert_eq!(model.names(POOL), Vec::<String>::new());
     assert_eq!(taints(win(&model)), ["os=windows:NoSchedule"]);
-}
-
-#[test]
-fn a_cleanup_hands_a_node_over_to_the_pool_that_selects_it_without_removing_its_taints() {
-    let mut model = converged(json!({"deletionPolicy": "Cleanup"}), json!([]));
-    model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
-    model.converge();
-    model.delete(POOL, "web");
-    model.converge_watched(|model| assert_eq!(taints(win(model)), ["os=windows:NoSchedule"]));
-    assert_eq!(label(win(&model), "winpool.dev/pool"), Some("rest"));
-    assert_eq!(model.names(POOL), ["rest"]);
 }
 
 #[test]
@@ -628,9 +582,7 @@ fn an_existing_class_is_not_changed_until_it_is_adopted() {
     assert_eq!((status.as_str(), reason.as_str()), ("False", "NotOurs"));
     assert!(message.contains("no toleration for os=windows:NoSchedule"), "{message}");
 
-    model.edit(POOL, "web", |pool| {
-        pool["spec"]["runtimeClasses"] = json!([{"name": "windows-ltsc2022", "adopt": true}])
-    });
+    model.set_spec("web", "runtimeClasses", json!([{"name": "windows-ltsc2022", "adopt": true}]));
     model.converge();
     assert_eq!(tolerations(&model, "windows-ltsc2022"), ["os=windows", "sku=windows"]);
 
@@ -640,15 +592,18 @@ fn an_existing_class_is_not_changed_until_it_is_adopted() {
 }
 
 #[test]
-fn another_handler_is_reported_with_a_remedy() {
+fn another_handler_is_reported_and_a_class_that_is_deleted_is_created_with_it() {
     let mut model = converged(json!({}), json!([]));
-    model.edit(POOL, "web", |pool| {
-        pool["spec"]["runtimeClasses"] = json!([{"name": "windows-ltsc2022", "isolation": "HyperV"}])
-    });
+    model.set_spec("web", "runtimeClasses", json!([{"name": "windows-ltsc2022", "isolation": "HyperV"}]));
     model.converge();
     let (_, reason, message) = condition(&model, "web", "RuntimeClassReady");
     assert_eq!(reason, "HandlerDiffers");
-    assert!(message.contains("Use another name in spec.runtimeClasses"), "{message}");
+    assert!(message.contains("Use another name in spec.runtimeClasses, or delete the class"), "{message}");
+    model.delete(CLASS, "windows-ltsc2022");
+    model.converge();
+    let class = model.get(CLASS, "windows-ltsc2022").unwrap();
+    assert_eq!(class["handler"], "runhcs-wcow-hypervisor");
+    assert_eq!(class["overhead"]["podFixed"], json!({"cpu": "100m", "memory": "512Mi"}));
 }
 
 #[test]
@@ -700,15 +655,6 @@ fn a_node_without_the_label_of_its_build_gets_it_whoever_removed_it() {
 }
 
 #[test]
-fn a_node_with_docker_has_no_other_handler_than_docker() {
-    let mut model = Model::new();
-    model.put(NODE, "win-1", node(20348, "docker://24.0.7", &json!({"agentpool": "web"}), &json!([])));
-    model.put(POOL, "web", web(json!({})));
-    model.converge();
-    assert_eq!(reason(&model, "web", "RuntimeSupported"), "HandlerUnavailable");
-}
-
-#[test]
 fn a_node_without_status_is_tainted_and_does_not_affect_ready() {
     let mut model = converged(json!({"profileRef": {"name": "standard"}}), json!([]));
     model.put(PROFILE, "standard", profile(json!({})));
@@ -738,11 +684,4 @@ fn a_pool_without_its_profile_keeps_its_configurations_and_taints_new_nodes() {
     assert_eq!(taints(model.get(NODE, "win-2").unwrap()), ["os=windows:NoSchedule"]);
     assert_eq!(reason(&model, "web", "ProfileResolved"), "NotFound");
     assert_eq!(status(&model, "web").configs.len(), 1);
-}
-
-#[test]
-fn a_settled_pool_writes_nothing() {
-    let model = converged(json!({"labels": {"team": "web"}, "deletionPolicy": "Cleanup"}), json!([]));
-    assert_eq!(writes(&model, "web"), 0);
-    assert_eq!(summaries(&model, "web"), Vec::<String>::new());
 }

@@ -267,7 +267,7 @@ proptest! {
         if deletes {
             model.converge();
             for pool in model.names(POOL) {
-                model.edit(POOL, &pool, |pool| pool["spec"]["deletionPolicy"] = json!("Cleanup"));
+                model.set_spec(&pool, "deletionPolicy", json!("Cleanup"));
             }
             model.converge();
             model.names(POOL).iter().for_each(|pool| model.delete(POOL, pool));
@@ -305,7 +305,7 @@ proptest! {
     #[test]
     fn a_cleanup_restores_the_initial_state(mut model in any_model()) {
         for pool in model.names(POOL) {
-            model.edit(POOL, &pool, |pool| pool["spec"]["deletionPolicy"] = json!("Cleanup"));
+            model.set_spec(&pool, "deletionPolicy", json!("Cleanup"));
         }
         let before = model.clone();
         model.converge();
@@ -328,16 +328,13 @@ proptest! {
     fn an_edit_of_selectors_never_removes_a_taint(mut model in any_model(), selectors in prop::collection::vec(any_selector(), 3)) {
         let windows_taint = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
         for pool in model.names(POOL) {
-            model.edit(POOL, &pool, |pool| pool["spec"]["taints"] = windows_taint.clone());
+            model.set_spec(&pool, "taints", windows_taint.clone());
         }
         model.converge();
         let is_tainted = |node: &Value| taints(node).contains(&"os=windows:NoSchedule".to_owned());
         let tainted: Vec<String> = model.all(NODE).filter(|node| is_tainted(node)).map(|node| node["metadata"]["name"].as_str().unwrap().to_owned()).collect();
         for (pool, selector) in model.names(POOL).into_iter().zip(selectors) {
-            model.edit(POOL, &pool, |pool| {
-                pool["spec"]["nodeSelector"] = selector;
-                pool["spec"]["fallback"] = json!(false);
-            });
+            model.set_spec(&pool, "nodeSelector", selector); model.set_spec(&pool, "fallback", json!(false));
         }
         model.converge_watched(|model| {
             for name in &tainted {
@@ -358,10 +355,7 @@ proptest! {
         // A fallback pool takes the other nodes.
         model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
         for pool in model.names(POOL) {
-            model.edit(POOL, &pool, |object| {
-                object["spec"]["taints"] = pool_taint(&pool, "old");
-                object["spec"]["deletionPolicy"] = json!("Cleanup");
-            });
+            model.set_spec(&pool, "taints", pool_taint(&pool, "old")); model.set_spec(&pool, "deletionPolicy", json!("Cleanup"));
         }
         model.converge();
         let has_pool_taint = |node: &Value| taints(node).iter().any(|taint| taint.starts_with("pool-taint-"));
@@ -371,7 +365,7 @@ proptest! {
         let before: Vec<_> = model.all(NODE).map(pool_of).collect();
         match change {
             Change::Taints => model.names(POOL).iter().for_each(|pool| {
-                model.edit(POOL, pool, |object| object["spec"]["taints"] = pool_taint(pool, "new"));
+                model.set_spec(pool, "taints", pool_taint(pool, "new"));
             }),
             Change::Labels => model.names(NODE).iter().zip(groups).for_each(|(node, group)| {
                 model.edit(NODE, node, |object| object["metadata"]["labels"]["group"] = json!(group));
@@ -406,7 +400,7 @@ proptest! {
             model.reconcile_until(&pool, operations, |_| {});
         }
         for (pool, selector) in model.names(POOL).into_iter().zip(selectors) {
-            model.edit(POOL, &pool, |pool| pool["spec"]["nodeSelector"] = selector);
+            model.set_spec(&pool, "nodeSelector", selector);
         }
         let one = model.snapshot();
         let names: BTreeMap<String, String> = one.nodes.names().enumerate().map(|(index, name)| (name.to_owned(), format!("win-{}", order[index]))).collect();

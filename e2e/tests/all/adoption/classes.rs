@@ -1,9 +1,9 @@
-//! RuntimeClasses for compatible nodes: the real scheduler places real pods.
+//! RuntimeClasses for one build or for compatible nodes: the real scheduler places real pods.
 
 use std::collections::BTreeMap;
 
 use e2e::{
-    cluster::{SOON, create},
+    cluster::{DEFAULT_TAINT, SOON, create},
     fixture::{Fixture, spec, windows},
     objects::selector_of,
     wait::{eventually, until},
@@ -16,7 +16,7 @@ use super::shared;
 const KERNELS: [(&str, &str); 3] =
     [("fits-2019", "10.0.17763.5329"), ("fits-2022", "10.0.20348.2700"), ("fits-2025", "10.0.26100.1742")];
 
-async fn create_pod(fixture: &Fixture, name: &str, class: &str, on: &str) {
+async fn create_pod(fixture: &Fixture, name: &str, class: Option<&str>, on: &str) {
     let pod = json!({
         "metadata": { "name": name },
         "spec": {
@@ -39,8 +39,19 @@ async fn placement(fixture: &Fixture, name: &str) -> anyhow::Result<Result<Strin
     Ok(node.ok_or_else(|| refused.unwrap_or_default()))
 }
 
+/// Waits until a pod runs on a node, or the scheduler has refused it with this text; empty for any.
+async fn until_placed(fixture: &Fixture, pod: &str, expected: Result<&str, &str>) {
+    let is_expected = |placed: &Result<String, String>| match (placed, expected) {
+        (Ok(node), Ok(expected)) => node == expected,
+        (Err(message), Err(text)) => !message.is_empty() && message.contains(text),
+        _ => false,
+    };
+    let what = format!("{pod} is placed: {expected:?}");
+    drop(until(&what, SOON, || placement(fixture, pod), is_expected).await.unwrap());
+}
+
 #[tokio::test]
-async fn pods_of_a_release_run_on_every_compatible_host_and_on_no_other() {
+async fn pods_run_on_the_build_of_their_class_or_on_every_compatible_host_and_on_no_other() {
     let nodes = KERNELS.map(|(name, kernel)| windows(name, 1, kernel).runtime("containerd://2.1.4"));
     let fixture = Fixture::new(shared().await, "fits", nodes.into()).await.unwrap();
     for (name, _) in KERNELS {
@@ -48,8 +59,14 @@ async fn pods_of_a_release_run_on_every_compatible_host_and_on_no_other() {
         let fields = json!({ "windowsVersion": version });
         fixture.apply_pool_and_wait(name, spec(name, fields)).await.unwrap();
     }
-    // The class widens after it existed: its pods run at all times.
-    create_pod(&fixture, "fits-before", "fits-2022", "fits-2022").await;
+    fixture.until_taints("fits-2022-1", &[DEFAULT_TAINT]).await.unwrap();
+    create_pod(&fixture, "fits-of-build", Some("fits-2022"), "fits-2022").await;
+    create_pod(&fixture, "fits-other-build", Some("fits-2022"), "fits-2025").await;
+    create_pod(&fixture, "fits-linux", None, "fits-2022").await;
+    until_placed(&fixture, "fits-of-build", Ok("fits-2022-1")).await;
+    until_placed(&fixture, "fits-other-build", Err("")).await;
+    until_placed(&fixture, "fits-linux", Err("taint")).await;
+    // The classes widen while their pods run.
     let classes = |name: &str| json!({ "spec": { "runtimeClasses": [{ "name": name, "scope": "Compatible" }] } });
     for (name, _) in KERNELS {
         fixture.edit_pool(name, classes(name)).await.unwrap();
@@ -73,15 +90,12 @@ async fn pods_of_a_release_run_on_every_compatible_host_and_on_no_other() {
     ];
     for (class, on, _) in table {
         let pod = format!("{class}-on-{}", on.replace("fits-", ""));
-        create_pod(&fixture, &pod, class, on).await;
+        create_pod(&fixture, &pod, Some(class), on).await;
     }
     for (class, on, runs) in table {
         let pod = format!("{class}-on-{}", on.replace("fits-", ""));
-        let expected = |placed: &Result<String, String>| match placed {
-            Ok(node) => runs && *node == format!("{on}-1"),
-            Err(message) => !runs && !message.is_empty(),
-        };
-        drop(until(&format!("{pod} is placed: {runs}"), SOON, || placement(&fixture, &pod), expected).await.unwrap());
+        let node = format!("{on}-1");
+        until_placed(&fixture, &pod, if runs { Ok(&node) } else { Err("") }).await;
     }
     fixture.nothing_was_forbidden().unwrap();
 }

@@ -103,7 +103,6 @@ impl Part {
 
 /// The objects of the fleet in one cluster.
 pub struct Fleet {
-    /// The cluster.
     pub cluster: Cluster,
     _shared: Arc<SharedCluster>,
     /// The prefix of all names, and the namespace.
@@ -234,17 +233,15 @@ impl Fleet {
             let mut behind = Vec::new();
             for one in deployments.list(&ListParams::default()).await?.items {
                 let status = one.status.clone().unwrap_or_default();
+                let is_updated = (status.updated_replicas, status.replicas) == (Some(2), Some(2));
                 let is_observed = status.observed_generation == one.metadata.generation;
-                if !is_observed || status.updated_replicas != Some(2) || status.replicas != Some(2) {
-                    behind.push(one.name_any());
-                }
+                behind.extend((!is_updated || !is_observed).then(|| one.name_any()));
             }
             for one in daemon_sets.list(&ListParams::default()).await?.items {
                 let status = one.status.clone().unwrap_or_default();
+                let is_updated = status.updated_number_scheduled == Some(status.desired_number_scheduled);
                 let is_observed = status.observed_generation == one.metadata.generation;
-                if !is_observed || status.updated_number_scheduled != Some(status.desired_number_scheduled) {
-                    behind.push(one.name_any());
-                }
+                behind.extend((!is_updated || !is_observed).then(|| one.name_any()));
             }
             Ok(behind)
         };

@@ -40,7 +40,6 @@ impl ClassUser<'_> {
             && self.class.handler == other.class.handler
     }
 
-    /// The selector of the class.
     fn selector(&self) -> BTreeMap<String, String> {
         let build = self.spec.build;
         let scope = match self.class.scope {

@@ -34,10 +34,8 @@ pub struct DesiredNode<'a> {
     pub evictions: &'a Evictions<'a>,
 }
 
-/// The desired configuration of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DesiredConfig<'a> {
-    /// The ConfigMap with this name.
     Named(&'a str),
     /// No configuration, because the pool names no profile.
     None,
@@ -45,7 +43,6 @@ pub enum DesiredConfig<'a> {
     Unchanged,
 }
 
-/// The plan for one node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodePlan {
     /// The change, if anything changes.
@@ -115,7 +112,6 @@ pub struct RevertedField {
 }
 
 impl NodePlan {
-    /// The first obstacle with this reason.
     pub fn obstacle(&self, reason: &str) -> Option<&Obstacle> {
         self.obstacles.iter().find(|obstacle| obstacle.reason() == reason)
     }

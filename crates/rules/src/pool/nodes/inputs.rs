@@ -5,19 +5,20 @@ use std::{
     sync::Arc,
 };
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Taint as NodeTaint;
 use winpool_api::{
     Taint, TaintEffect, TaintKey,
     names::{label, reason},
 };
-use winpool_core::{node::WindowsNode, release_labels};
+use winpool_core::{ForeignText, node::WindowsNode, release_labels};
+use winpool_facts::{ContainerdVersion, OsVersion};
 
 use super::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField};
 use crate::{
     operation::{Edit, NodeEdit, Purpose, RejectedPart, Rejection, TaintEdit},
     ownership::{AppliedKeys, RecordState},
-    pool::Snapshot,
+    pool::{Snapshot, relevance::ReadLabels},
     revert::{FieldWrite, ObjectId, RevertPolicy, WINDOW},
 };
 use winpool_core::record::{Origin, Record};
@@ -26,24 +27,55 @@ use winpool_core::record::{Origin, Record};
 /// pool, or it has the rendered configuration. A kubelet can cause both later, when an administrator may have set the taints.
 const REGISTRATION: SignedDuration = SignedDuration::from_mins(10);
 
-/// The inputs of the plan of one node, in addition to the desired state.
+/// All that the plan of a node depends on, in addition to the snapshot and to what is desired of all nodes of the pool. A plan
+/// reads nothing else of its node, except [`Specifics`]: nodes with equal inputs share one plan.
+#[derive(Debug, PartialEq)]
 pub struct NodeInputs<'a> {
-    pub snapshot: &'a Snapshot,
-    pub applied: &'a AppliedKeys,
-    pub node: &'a WindowsNode,
+    /// The labels that the plan reads.
+    pub labels: Vec<(&'a str, &'a str)>,
+    pub taints: &'a [NodeTaint],
+    /// The name of the current configuration.
+    pub config: Option<&'a str>,
+    pub registered_with: Option<&'a str>,
+    /// Whether the node was created within [`REGISTRATION`].
+    pub is_new: bool,
+    /// The Windows version that the kernel reports.
+    pub os: Option<OsVersion>,
+    pub containerd: Option<ContainerdVersion>,
     pub record_state: RecordState<'a>,
-    /// The NoExecute taints that would evict pods.
-    pub evicting: &'a [TaintKey],
+    pub desired_config: DesiredConfig<'a>,
     /// Whether the kubelet registered with a rendered configuration.
     pub configured: bool,
+    /// The NoExecute taints that would evict pods.
+    pub evicting: Vec<TaintKey>,
     /// The labels for releases that pods on the node select.
-    pub selected: &'a BTreeSet<String>,
+    pub selected: BTreeSet<String>,
+}
+
+/// What is specific to one node. A plan that depends on it is not shared.
+pub struct Specifics<'a> {
+    id: ObjectId,
+    /// What admission has rejected of the change of this node.
+    rejection: Option<&'a Rejection>,
+    /// Whether other clients repeatedly revert fields of this node.
+    has_conflict: bool,
+    taints_writer: &'a Option<ForeignText>,
+    labels_writer: &'a Option<ForeignText>,
+}
+
+pub struct NodePlanning<'a> {
+    pub snapshot: &'a Snapshot,
+    pub applied: &'a AppliedKeys,
+    pub inputs: &'a NodeInputs<'a>,
+    pub specifics: &'a Specifics<'a>,
 }
 
 /// The edits of the labels, and the labels in the next record.
 #[derive(Default)]
 struct EditedLabels {
     edits: BTreeMap<String, Option<String>>,
+    /// First those that are desired, with the origin that they have or keep. Then those of the former record that are not
+    /// desired and stay on the node, because no pool owns them or they may not be removed now.
     record: BTreeMap<String, Origin>,
 }
 
@@ -51,19 +83,72 @@ struct EditedLabels {
 struct EditedTaints {
     all: Vec<NodeTaint>,
     edits: Vec<TaintEdit>,
+    /// As for labels: [`EditedLabels::record`].
     record: BTreeMap<TaintKey, Origin>,
 }
 
-impl NodeInputs<'_> {
+impl<'a> NodeInputs<'a> {
+    /// The inputs of a node in no pool and without pods.
+    pub fn of(node: &'a WindowsNode, read: &ReadLabels, now: Timestamp) -> Self {
+        Self {
+            labels: read.of(node).map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+            taints: &node.taints,
+            config: node.config.as_deref(),
+            registered_with: node.registered_with.as_deref(),
+            is_new: node.created.is_some_and(|created| now.duration_since(created) < REGISTRATION),
+            os: node.os.as_ref().ok().copied(),
+            containerd: node.containerd(),
+            record_state: RecordState::None,
+            desired_config: DesiredConfig::None,
+            configured: false,
+            evicting: Vec::new(),
+            selected: BTreeSet::new(),
+        }
+    }
+
+    fn label(&self, key: &str) -> Option<&'a str> {
+        self.labels.iter().find(|(present, _)| *present == key).map(|(_, value)| *value)
+    }
+
+    fn present_release_labels(&self) -> impl Iterator<Item = &'a str> {
+        self.labels.iter().map(|(key, _)| *key).filter(|key| release_labels::is_release_label(key))
+    }
+
+    /// Whether an admission policy has added this taint at the creation of the node, for this pool.
+    fn is_registered_with(&self, pool: &str, taint: &TaintKey) -> bool {
+        let added = self.registered_with.and_then(|text| text.strip_prefix(pool)?.strip_prefix(' '));
+        added.is_some_and(|added| added.split(' ').any(|added| added == taint.to_string()))
+    }
+}
+
+impl<'a> Specifics<'a> {
+    pub fn of(node: &'a WindowsNode, snapshot: &'a Snapshot) -> Self {
+        let id = ObjectId::Uid(node.uid.as_str().into());
+        Self {
+            rejection: snapshot.rejections.get(&node.name),
+            has_conflict: snapshot.reverts.any_conflict(&id, snapshot.now),
+            taints_writer: &node.taints_writer,
+            labels_writer: &node.labels_writer,
+            id,
+        }
+    }
+
+    /// Whether no plan of the node depends on it.
+    pub fn is_empty(&self) -> bool {
+        !self.has_conflict && self.rejection.is_none()
+    }
+}
+
+impl NodePlanning<'_> {
     /// The change to the desired state.
-    pub fn apply(&self, desired: &DesiredNode, config: DesiredConfig) -> NodePlan {
+    pub fn apply(&self, desired: &DesiredNode) -> NodePlan {
         let mut plan = NodePlan::default();
         let labels = self.desired_labels(desired, &mut plan);
         let taints = self.desired_taints(desired, &mut plan);
-        let is_tainted = taints.all != self.node.taints;
+        let is_tainted = taints.all != self.inputs.taints;
         let waits = |edit: &TaintEdit| matches!(edit, TaintEdit::Set(key, _) if desired.untolerated.contains(key));
         let waits = taints.edits.iter().any(waits);
-        let joins = self.record_state.verified().is_none_or(|record| record.pool != desired.pool);
+        let joins = self.inputs.record_state.verified().is_none_or(|record| record.pool != desired.pool);
         let purpose = if joins {
             Purpose::Taint
         } else if labels.edits.is_empty() && !is_tainted {
@@ -75,12 +160,12 @@ impl NodeInputs<'_> {
         let record = self.edit_of_record(record, !labels.edits.is_empty() || is_tainted);
         plan.unverified = match &record {
             Edit::Set(record) => unverified(record),
-            Edit::Keep | Edit::Remove => self.record_state.record().map(unverified).unwrap_or_default(),
+            Edit::Keep | Edit::Remove => self.inputs.record_state.record().map(unverified).unwrap_or_default(),
         };
-        let config = match config {
+        let config = match self.inputs.desired_config {
             DesiredConfig::Named(name) => Some(name),
             DesiredConfig::None => None,
-            DesiredConfig::Unchanged => self.node.config.as_deref(),
+            DesiredConfig::Unchanged => self.inputs.config,
         };
         let edit = NodeEdit {
             labels: labels.edits,
@@ -89,7 +174,8 @@ impl NodeInputs<'_> {
             taint_edits: taints.edits,
             classes: if waits { desired.extended_classes.clone() } else { BTreeSet::new() },
             record,
-            replaces_registration: self.record_state == RecordState::None && self.node.registered_with.is_some(),
+            replaces_registration: self.inputs.record_state == RecordState::None
+                && self.inputs.registered_with.is_some(),
             purpose,
             if_rejected: None,
         };
@@ -102,7 +188,7 @@ impl NodeInputs<'_> {
     /// rest too, everything but the taints.
     fn without_rejected(&self, edit: NodeEdit, plan: &mut NodePlan) -> NodeEdit {
         let is_tainted = edit.taints.is_some();
-        let if_rejected = match self.rejection() {
+        let if_rejected = match self.specifics.rejection {
             None => is_tainted.then_some(RejectedPart::Taints),
             Some(Rejection { part: RejectedPart::Metadata, message }) if is_tainted => {
                 plan.add(Obstacle::Rejected(message.clone()));
@@ -121,25 +207,29 @@ impl NodeInputs<'_> {
         let (mut labels, mut taints) = (EditedLabels::default(), self.present_taints());
         self.remove_labels(&mut labels, |_| true);
         self.remove_taints(&mut taints, |_| true);
-        if self.node.labelled_pool().is_some() {
+        if self.inputs.label(label::POOL).is_some() {
             labels.edits.insert(label::POOL.to_owned(), None);
         }
         // Unknown pods may select them.
-        let unselected = self.present_release_labels().filter(|key| !self.selected.contains(*key));
+        let unselected = self.inputs.present_release_labels().filter(|key| !self.inputs.selected.contains(*key));
         let removable = unselected.filter(|_| self.snapshot.pods.is_some());
-        labels.edits.extend(removable.map(|key| (key.clone(), None)));
-        let record = match self.record_state {
+        labels.edits.extend(removable.map(|key| (key.to_owned(), None)));
+        let record = match self.inputs.record_state {
             RecordState::None => Edit::Keep,
             RecordState::Verified { record, .. } if !(taints.record.is_empty() && labels.record.is_empty()) => {
                 let left = Record { pool: record.pool.clone(), taints: taints.record, labels: labels.record };
-                if self.node.is_windows() { self.edit_of_record(left, false) } else { Edit::Keep }
+                if self.inputs.label(label::OS) == Some("windows") {
+                    self.edit_of_record(left, false)
+                } else {
+                    Edit::Keep
+                }
             }
             RecordState::Verified { .. } | RecordState::Unverified(_) => Edit::Remove,
         };
         let edit = NodeEdit {
             labels: labels.edits,
             config: self.edit_of_config(None),
-            taints: (taints.all != self.node.taints).then_some(taints.all),
+            taints: (taints.all != self.inputs.taints).then_some(taints.all),
             taint_edits: taints.edits,
             record,
             purpose: Purpose::Release,
@@ -151,7 +241,7 @@ impl NodeInputs<'_> {
     fn desired_labels(&self, desired: &DesiredNode, plan: &mut NodePlan) -> EditedLabels {
         let mut labels = EditedLabels::default();
         // The label with the name of the pool is not recorded, because only winpool sets it.
-        if self.node.labelled_pool() != Some(desired.pool)
+        if self.inputs.label(label::POOL) != Some(desired.pool)
             && self.may_write(&FieldWrite::label(label::POOL, Some(desired.pool)), plan)
         {
             labels.edits.insert(label::POOL.to_owned(), Some(desired.pool.to_owned()));
@@ -160,7 +250,7 @@ impl NodeInputs<'_> {
             self.desired_label(key, value, &mut labels, plan);
         }
         // RuntimeClasses select by it. The kubelet sets it only when it starts, and other clients can remove it.
-        if let Ok(version) = self.node.os {
+        if let Some(version) = self.inputs.os {
             self.desired_label(label::WINDOWS_BUILD, &version.build.to_string(), &mut labels, plan);
         }
         self.remove_labels(&mut labels, |key| self.may_write(&FieldWrite::label(key, None), plan));
@@ -171,32 +261,32 @@ impl NodeInputs<'_> {
     /// Sets the labels for the releases whose images the node runs. Like the label with the name of the pool they are not
     /// recorded. A label is not removed while pods on the node select it: a kubelet that restarts would reject them.
     fn release_labels(&self, labels: &mut EditedLabels, plan: &mut NodePlan) {
-        let runs = self.node.release_labels();
-        let is_set = |key: &str| self.node.labels.get(key).map(String::as_str) == Some(label::RUNS_VALUE);
+        let runs = self.inputs.os.map(|os| release_labels::of_host(os, self.inputs.containerd)).unwrap_or_default();
+        let is_set = |key: &str| self.inputs.label(key) == Some(label::RUNS_VALUE);
         for key in runs.iter().filter(|key| !is_set(key)) {
             if self.may_write(&FieldWrite::label(key, Some(label::RUNS_VALUE)), plan) {
                 labels.edits.insert(key.clone(), Some(label::RUNS_VALUE.to_owned()));
             }
         }
-        for key in self.present_release_labels().filter(|key| !runs.contains(*key) && !self.selected.contains(*key)) {
+        for key in self
+            .inputs
+            .present_release_labels()
+            .filter(|key| !runs.contains(*key) && !self.inputs.selected.contains(*key))
+        {
             if self.may_write(&FieldWrite::label(key, None), plan) {
-                labels.edits.insert(key.clone(), None);
+                labels.edits.insert(key.to_owned(), None);
             }
         }
     }
 
-    fn present_release_labels(&self) -> impl Iterator<Item = &String> {
-        self.node.labels.keys().filter(|key| release_labels::is_release_label(key))
-    }
-
     fn desired_label(&self, key: &str, value: &str, labels: &mut EditedLabels, plan: &mut NodePlan) {
-        let present = self.node.labels.get(key);
+        let present = self.inputs.label(key);
         let recorded = self.recorded().and_then(|record| record.labels.get(key)).map(|origin| self.carried(*origin));
-        if present.map(String::as_str) == Some(value) {
+        if present == Some(value) {
             labels.record.insert(key.to_owned(), recorded.unwrap_or(Origin::Found));
             return;
         }
-        let foreign = present.filter(|_| !self.applied.owns_label(self.record_state, key));
+        let foreign = present.filter(|_| !self.applied.owns_label(self.inputs.record_state, key));
         if let Some(present) = foreign {
             plan.add(Obstacle::LabelConflict(format!("{key}={present} instead of {key}={value}")));
         } else if self.may_write(&FieldWrite::label(key, Some(value)), plan) {
@@ -210,11 +300,11 @@ impl NodeInputs<'_> {
     /// Removes recorded labels that are not desired. Labels that no pool owns stay on the node and in the record.
     fn remove_labels(&self, labels: &mut EditedLabels, mut may_write: impl FnMut(&str) -> bool) {
         for (key, origin) in self.recorded().into_iter().flat_map(|record| &record.labels) {
-            let is_present = self.node.labels.contains_key(key);
+            let is_present = self.inputs.label(key).is_some();
             if *origin == Origin::Found || !is_present || labels.record.contains_key(key) {
                 continue;
             }
-            if self.applied.owns_label(self.record_state, key) && may_write(key) {
+            if self.applied.owns_label(self.inputs.record_state, key) && may_write(key) {
                 labels.edits.insert(key.clone(), None);
             } else {
                 labels.record.insert(key.clone(), self.carried(*origin));
@@ -237,7 +327,7 @@ impl NodeInputs<'_> {
     }
 
     fn present_taints(&self) -> EditedTaints {
-        EditedTaints { all: self.node.taints.clone(), edits: Vec::new(), record: BTreeMap::new() }
+        EditedTaints { all: self.inputs.taints.to_vec(), edits: Vec::new(), record: BTreeMap::new() }
     }
 
     fn desired_taint(&self, desired: &DesiredNode, taint: &Taint, taints: &mut EditedTaints, plan: &mut NodePlan) {
@@ -245,7 +335,7 @@ impl NodeInputs<'_> {
         let recorded = self.recorded().and_then(|record| record.taints.get(&key)).map(|origin| self.carried(*origin));
         let present = taints.all.iter().find(|present| TaintKey::from(*present) == key);
         let present = present.map(|present| present.value.clone().unwrap_or_default());
-        let evicts = taint.effect == TaintEffect::NoExecute && self.evicting.contains(&key);
+        let evicts = taint.effect == TaintEffect::NoExecute && self.inputs.evicting.contains(&key);
         let write = FieldWrite::taint(&key, Some(&taint.value));
         let is_replaced =
             |present: &String| desired.replaced.contains(&Taint { value: present.clone(), ..taint.clone() });
@@ -253,14 +343,14 @@ impl NodeInputs<'_> {
             Some(value) if value == taint.value => {
                 self.report_conflict(&write, plan);
                 // A kubelet that registered with a rendered configuration, or an admission policy, has added the taint.
-                let registered = self.record_state == RecordState::None
-                    && self.is_new()
-                    && (self.configured || self.node.is_registered_with(desired.pool, &key));
+                let registered = self.inputs.record_state == RecordState::None
+                    && self.inputs.is_new
+                    && (self.inputs.configured || self.inputs.is_registered_with(desired.pool, &key));
                 let origin = recorded.unwrap_or(if registered { Origin::Added } else { Origin::Found });
                 taints.record.insert(key, origin);
                 return;
             }
-            Some(present) if !self.applied.owns_taint(self.record_state, &key) && !is_replaced(&present) => {
+            Some(present) if !self.applied.owns_taint(self.inputs.record_state, &key) && !is_replaced(&present) => {
                 let [present, wanted] = [&present, &taint.value].map(|value| key.with_value(value));
                 plan.add(Obstacle::TaintConflict(format!("{present} instead of {wanted}")));
             }
@@ -286,7 +376,7 @@ impl NodeInputs<'_> {
             if taints.record.contains_key(key) {
                 continue;
             }
-            if self.applied.owns_taint(self.record_state, key) && may_write(key) {
+            if self.applied.owns_taint(self.inputs.record_state, key) && may_write(key) {
                 taints.all.remove(position);
                 taints.edits.push(TaintEdit::Remove(key.clone()));
             } else {
@@ -312,7 +402,7 @@ impl NodeInputs<'_> {
     /// The edit that sets a record. A record that cannot be verified is kept until something else is written, because
     /// it is valid again when its key is restored.
     fn edit_of_record(&self, record: Record, writes: bool) -> Edit<Record> {
-        let keep = match self.record_state {
+        let keep = match self.inputs.record_state {
             RecordState::None => false,
             RecordState::Verified { record: present, current } => current && *present == record,
             RecordState::Unverified(_) => !writes,
@@ -322,40 +412,30 @@ impl NodeInputs<'_> {
 
     fn edit_of_config(&self, desired: Option<&str>) -> Edit<String> {
         match desired {
-            _ if self.node.config.as_deref() == desired => Edit::Keep,
+            _ if self.inputs.config == desired => Edit::Keep,
             Some(name) => Edit::Set(name.to_owned()),
             None => Edit::Remove,
         }
     }
 
-    /// Whether the node was created within [`REGISTRATION`].
-    fn is_new(&self) -> bool {
-        self.node.created.is_some_and(|created| self.snapshot.now.duration_since(created) < REGISTRATION)
-    }
-
     fn recorded(&self) -> Option<&Record> {
-        self.record_state.record()
+        self.inputs.record_state.record()
     }
 
     /// The origin of an entry in the next record.
     fn carried(&self, origin: Origin) -> Origin {
-        match (origin, self.record_state) {
+        match (origin, self.inputs.record_state) {
             (Origin::Added, RecordState::Unverified(_)) => Origin::Unverified,
             _ => origin,
         }
     }
 
     fn may_write_taint(&self, write: &FieldWrite, plan: &mut NodePlan) -> bool {
-        if let Some(Rejection { part: RejectedPart::Taints, message }) = self.rejection() {
+        if let Some(Rejection { part: RejectedPart::Taints, message }) = self.specifics.rejection {
             plan.add(Obstacle::Rejected(message.clone()));
             return false;
         }
         self.may_write(write, plan)
-    }
-
-    /// What admission has rejected of the change of this node.
-    fn rejection(&self) -> Option<&Rejection> {
-        self.snapshot.rejections.get(&self.node.name)
     }
 
     /// Whether a field may be written now, or the write is delayed because another client repeatedly reverts it.
@@ -368,12 +448,12 @@ impl NodeInputs<'_> {
 
     fn report_conflict(&self, write: &FieldWrite, plan: &mut NodePlan) {
         let now = self.snapshot.now;
-        if !self.snapshot.reverts.in_conflict(&self.id(), write, now) {
+        if !self.snapshot.reverts.in_conflict(&self.specifics.id, write, now) {
             return;
         }
         let (writer, paused_until) = match write.on_revert {
-            RevertPolicy::Retry => (&self.node.taints_writer, None),
-            RevertPolicy::Pause => (&self.node.labels_writer, Some(self.delayed_until(write).unwrap_or(now))),
+            RevertPolicy::Retry => (self.specifics.taints_writer, None),
+            RevertPolicy::Pause => (self.specifics.labels_writer, Some(self.delayed_until(write).unwrap_or(now))),
         };
         plan.add(Obstacle::Reverted(RevertedField {
             field: write.field.clone(),
@@ -383,12 +463,8 @@ impl NodeInputs<'_> {
         plan.retry_at = plan.retry_at.into_iter().chain(now.checked_add(WINDOW)).min();
     }
 
-    fn delayed_until(&self, write: &FieldWrite) -> Option<jiff::Timestamp> {
-        self.snapshot.reverts.delayed_until(&self.id(), write, self.snapshot.now)
-    }
-
-    fn id(&self) -> ObjectId {
-        ObjectId::Uid(self.node.uid.as_str().into())
+    fn delayed_until(&self, write: &FieldWrite) -> Option<Timestamp> {
+        self.snapshot.reverts.delayed_until(&self.specifics.id, write, self.snapshot.now)
     }
 }
 

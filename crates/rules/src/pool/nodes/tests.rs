@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
-use winpool_api::{Taint, TaintEffect, names::annotation};
+use winpool_api::{
+    Taint, TaintEffect, TaintKey,
+    names::{annotation, label},
+};
 
 use super::*;
 use crate::{
     operation::{Edit, RejectedPart, Rejection},
     pool::evictions::Evictions,
-    revert::{FieldWrite, RevertDetector},
+    revert::{FieldWrite, ObjectId, RevertDetector},
 };
 
 fn node(name: &str, metadata: &Value, taints: &Value) -> WindowsNode {
@@ -69,7 +72,14 @@ impl Web {
 fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
     let host = |name: &str| json!({"labels": {"kubernetes.io/hostname": name}});
     let owned = json!({"labels": {"old": "x"}, "annotations": {annotation::OWNED: r#"{"labels":{"old":"added"}}"#}});
+    // Only a new node was registered with its taints.
+    let registered = |name: &str, created: &str| {
+        let taints = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
+        node(name, &json!({"creationTimestamp": created}), &taints)
+    };
     let nodes = [
+        registered("young", "1970-01-01T00:00:00Z"),
+        registered("old", "1969-12-31T23:00:00Z"),
         node("new-1", &host("new-1"), &json!([])),
         node("new-2", &host("new-2"), &json!([])),
         node("reverted", &host("reverted"), &json!([])),

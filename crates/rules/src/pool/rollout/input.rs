@@ -7,7 +7,6 @@ use winpool_api::{
 };
 use winpool_core::node::Cordon;
 
-/// The settings of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RolloutRules {
     /// The number or percentage of nodes that may be unavailable.
@@ -25,7 +24,6 @@ pub struct RolloutRules {
     pub drift: DriftPolicy,
 }
 
-/// A node of the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct RolloutNode<'a> {
     pub name: &'a str,

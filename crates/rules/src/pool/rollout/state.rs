@@ -8,7 +8,6 @@ use winpool_core::ForeignText;
 
 use super::input::{Assigned, Desired, RolloutNode, RolloutRules};
 
-/// The state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeRollout {
     /// No configuration is desired, and none is being applied.

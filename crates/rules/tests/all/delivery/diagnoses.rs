@@ -1,40 +1,28 @@
 //! The request of a diagnosis, from the annotation of a pool to the WindowsNodeConfig of a node.
 
 use jiff::SignedDuration;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Cluster, never_drain};
-use winpool_model::{POOL, PROFILE};
+use winpool_model::PROFILE;
 
 const DIAGNOSE: &str = "winpool.dev/diagnose";
 
-fn annotate(cluster: &mut Cluster, value: &Value) {
-    cluster.model.edit(POOL, "web", |pool| pool["metadata"]["annotations"][DIAGNOSE] = value.clone());
-}
-
-/// A pool whose two nodes run their configuration.
-fn applied() -> Cluster {
-    let mut cluster = Cluster::new(2, never_drain());
-    cluster.converge();
-    cluster.take_log();
-    cluster
-}
-
-/// The same with a request of now.
+/// A pool whose two nodes run their configuration, with a request of now.
 fn requested(node: &str) -> Cluster {
-    let mut cluster = applied();
+    let mut cluster = Cluster::converged(2, never_drain());
     let now = cluster.model.now;
-    annotate(&mut cluster, &json!(format!("{node}@{now}")));
+    cluster.model.annotate("web", DIAGNOSE, format!("{node}@{now}"));
     cluster.reconcile("web");
     cluster
 }
 
 #[test]
 fn a_request_is_copied_to_its_node_and_removed_after_fifteen_minutes_without_another_change() {
-    let mut cluster = applied();
+    let mut cluster = Cluster::converged(2, never_drain());
     let before = cluster.node_config("win-1")["spec"].clone();
     let now = cluster.model.now;
-    annotate(&mut cluster, &json!(format!("win-1@{now}")));
+    cluster.model.annotate("web", DIAGNOSE, format!("win-1@{now}"));
     cluster.reconcile("web");
     assert_eq!(cluster.take_log(), ["WindowsNodeConfig win-1: request a diagnosis"]);
     let mut requested = cluster.node_config("win-1")["spec"].clone();
@@ -61,11 +49,11 @@ fn the_pool_is_reconciled_when_a_request_ends() {
 
 #[test]
 fn a_request_that_is_old_or_not_one_for_a_member_changes_nothing() {
-    let mut cluster = applied();
+    let mut cluster = Cluster::converged(2, never_drain());
     let now = cluster.model.now;
     let old = now - SignedDuration::from_mins(16);
     for value in [format!("win-1@{old}"), format!("win-9@{now}"), "win-1".to_owned(), "win-1@now".to_owned()] {
-        annotate(&mut cluster, &json!(value));
+        cluster.model.annotate("web", DIAGNOSE, &value);
         cluster.reconcile("web");
         assert_eq!(cluster.take_log(), [""; 0], "{value}");
     }

@@ -74,9 +74,7 @@ fn a_node_of_rke2_is_not_drained_for_a_file_that_its_agent_does_not_apply() {
 
 #[test]
 fn a_node_is_drained_each_time_before_its_configuration_is_applied_again() {
-    let mut cluster = Cluster::new(1, json!({"drain": "Always"}));
-    cluster.converge();
-    cluster.take_log();
+    let mut cluster = Cluster::converged(1, json!({"drain": "Always"}));
     cluster.model.edit(NODE_CONFIG, "win-1", |config| config["status"]["reason"] = json!("ChangedOnNode"));
     cluster.agents = |_| Agent::RollsBack;
     for attempt in [2, 3] {
@@ -119,7 +117,7 @@ fn the_record_of_a_drain_is_removed_and_the_cordon_of_others_stays() {
     cluster.converge();
     cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));
     cluster.take_log();
-    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
+    cluster.model.set_spec("web", "delivery", json!({"method": "None"}));
     cluster.converge();
     assert_eq!(cluster.take_log(), ["Node win-1: remove the record of a drain that took too long"]);
     let node = cluster.model.get(NODE, "win-1").unwrap();
@@ -160,9 +158,7 @@ fn the_cordon_of_others_is_kept() {
 
 #[test]
 fn a_record_of_a_removed_cordon_is_deleted() {
-    let mut cluster = Cluster::new(1, never_drain());
-    cluster.converge();
-    cluster.take_log();
+    let mut cluster = Cluster::converged(1, never_drain());
     let record = json!({"config": "web-1", "attempt": 1, "since": "2026-06-01T12:00:00Z"}).to_string();
     cluster.model.edit(NODE, "win-1", |node| node["metadata"]["annotations"]["winpool.dev/cordoned"] = json!(record));
     cluster.converge();

@@ -9,7 +9,7 @@ use super::*;
 /// Returns the name of its ConfigMap, and of the one that this version renders.
 fn delivered_before(nodes: usize, delivery: &Value) -> (Cluster, [String; 2]) {
     let mut cluster = Cluster::new(nodes, never_drain());
-    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = delivery.clone());
+    cluster.model.set_spec("web", "delivery", delivery.clone());
     cluster.converge();
     let [new] = &cluster.model.names(CONFIG)[..] else { panic!("one configuration") };
     let new = new.clone();
@@ -96,9 +96,7 @@ fn a_person_lets_existing_nodes_get_the_new_configuration() {
     let allow = |value: &'static str| {
         move |cluster: &mut Cluster, new: &str| {
             let value = value.replace("NEW", new.strip_prefix("web-").unwrap());
-            cluster.model.edit(POOL, "web", |pool| {
-                pool["metadata"]["annotations"]["winpool.dev/allow-rendering"] = json!(value)
-            });
+            cluster.model.annotate("web", "winpool.dev/allow-rendering", value);
         }
     };
     let edit_rollout = |field: &'static str, value: u32| {
@@ -168,9 +166,7 @@ fn a_person_lets_existing_nodes_get_the_new_configuration() {
 fn agents_deliver_an_allowed_rendering_as_a_rollout_and_the_consent_is_no_longer_needed() {
     let (mut cluster, [_, new]) = delivered_before(2, &agent());
     let digest = new.strip_prefix("web-").unwrap().to_owned();
-    cluster
-        .model
-        .edit(POOL, "web", |pool| pool["metadata"]["annotations"]["winpool.dev/allow-rendering"] = json!(digest));
+    cluster.model.annotate("web", "winpool.dev/allow-rendering", digest);
     let status = cluster.converge();
     assert_eq!(
         cluster.take_log(),
@@ -190,9 +186,7 @@ fn agents_deliver_an_allowed_rendering_as_a_rollout_and_the_consent_is_no_longer
 
 #[test]
 fn other_bytes_of_the_same_settings_change_nothing() {
-    let mut cluster = Cluster::new(2, never_drain());
-    cluster.converge();
-    cluster.take_log();
+    let mut cluster = Cluster::converged(2, never_drain());
     let [name] = &cluster.model.names(CONFIG)[..] else { panic!("one configuration") };
     cluster.model.edit(CONFIG, name, |map| {
         for (file, text) in map["data"].as_object_mut().unwrap() {
@@ -214,8 +208,7 @@ fn what_a_configuration_is_rendered_from_is_recorded_and_updated() {
         let map = cluster.model.all(CONFIG).next().unwrap();
         map["metadata"]["annotations"]["winpool.dev/rendered-from"].as_str().unwrap_or_default().to_owned()
     };
-    let mut cluster = Cluster::new(2, never_drain());
-    cluster.converge();
+    let mut cluster = Cluster::converged(2, never_drain());
     let first = record(&cluster);
     assert_eq!(first.len(), 10, "{first}");
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["attempt"] = json!(2));

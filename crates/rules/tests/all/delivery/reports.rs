@@ -43,7 +43,7 @@ fn a_plan_announces_what_restarts_on_which_nodes_per_changed_file() {
     }
     cluster.converge();
     assert_eq!(announce(&mut cluster, mirror("https://b.example")), ["win-1 win-2: None for hosts.docker.io.toml"]);
-    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
+    cluster.model.set_spec("web", "delivery", json!({"method": "None"}));
     assert_eq!(announced(&cluster), [""; 0]);
 }
 
@@ -64,7 +64,7 @@ fn a_plan_names_the_nodes_of_rke2_and_those_whose_agents_report_that_kube_proxy_
     cluster.model.edit(NODE_CONFIG, "win-1", |config| config["status"]["reason"] = json!("PartlyApplied"));
     cluster.set_profile(json!({"kubeProxy": {"winDSR": false}}));
     assert_eq!(without(&cluster), ["Rke2: win-3", "NoService: win-1"]);
-    cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"] = json!({"method": "None"}));
+    cluster.model.set_spec("web", "delivery", json!({"method": "None"}));
     assert_eq!(without(&cluster), [""; 0]);
 }
 
@@ -114,8 +114,7 @@ fn what_agents_report_of_an_applied_configuration_is_named_beside_what_is_worse(
     let reported = |cluster: &mut Cluster, reason: &str| {
         cluster.model.edit(NODE_CONFIG, "win-1", |config| config["status"]["reason"] = json!(reason));
     };
-    let mut cluster = Cluster::new(2, never_drain());
-    cluster.converge();
+    let mut cluster = Cluster::converged(2, never_drain());
     reported(&mut cluster, "PartlyApplied");
     assert_eq!(config_in_effect(&cluster.converge()).1, "PartlyApplied");
     let changed = "something else has changed 1 node since the configuration was applied: win-1. kubectl describe wnc NODE names \

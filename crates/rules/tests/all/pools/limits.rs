@@ -9,8 +9,10 @@ use winpool_rules::{
 };
 use winpool_workload::Workloads;
 
-use super::{condition, converged, label, reason, tolerations, web, web_node, win};
-use winpool_model::{CLASS, CONFIG, DEPLOYMENT, Model, NODE, POD, POOL, PROFILE, profile, taints};
+use super::{converged, label, reason, tolerations, win};
+use winpool_model::{
+    CLASS, CONFIG, DEPLOYMENT, Model, NODE, POD, POOL, PROFILE, condition, profile, taints, web, web_node, with,
+};
 
 /// A class of other clients.
 fn foreign_class(handler: &str, scheduling: &Value) -> Value {
@@ -29,14 +31,12 @@ fn an_adopted_class_is_that_of_others_again_once_no_pool_names_it() {
         let mut model = Model::new();
         model.put(NODE, "win-1", web_node(json!([])));
         model.put(CLASS, "theirs", foreign_class("runhcs-wcow-process", &theirs));
-        let mut spec = web(json!({"runtimeClasses": [{"name": "theirs", "adopt": true}]}));
-        spec["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        model.put(POOL, "web", spec);
+        model.put(POOL, "web", web(with(json!({"runtimeClasses": [{"name": "theirs", "adopt": true}]}), &more)));
         model.converge();
         assert_eq!(tolerations(&model, "theirs"), ["os=windows", "sku=windows"]);
         model
     };
-    let no_class = |model: &mut Model| model.edit(POOL, "web", |pool| pool["spec"]["runtimeClasses"] = json!([]));
+    let no_class = |model: &mut Model| model.set_spec("web", "runtimeClasses", json!([]));
     let deleted = |model: &mut Model| model.delete(POOL, "web");
     // With Retain, and while the pool exists, the nodes keep the taint, which pods of the class must tolerate.
     for (more, end, kept) in [

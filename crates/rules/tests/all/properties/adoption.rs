@@ -28,10 +28,7 @@ prop_compose! {
         let others = own.as_array().unwrap().iter().filter(|taint| taint["key"] != "os").cloned();
         let own: Vec<Value> = others.chain([default]).collect();
         for pool in model.names(POOL) {
-            model.edit(POOL, &pool, |pool| {
-                pool["spec"]["taints"] = json!(own);
-                pool["spec"]["replacesTaints"] = replaced();
-            });
+            model.set_spec(&pool, "taints", json!(own)); model.set_spec(&pool, "replacesTaints", replaced());
         }
         for (index, (node, tolerations)) in pods.into_iter().enumerate() {
             model.put(POD, &format!("pod-{index}"), windows_pod(node, &tolerations));
