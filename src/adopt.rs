@@ -52,10 +52,7 @@ pub(super) struct Args {
     cluster: connect::Args,
 }
 
-/// Prints the pools and profiles, or writes their files.
-///
-/// # Errors
-/// There is no Windows node, or one is not in exactly one pool.
+/// Prints the pools and profiles, or writes their files. Fails unless each Windows node is in exactly one pool.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { nodes: files, pool_label, profiles, configz, out, output, namespace, cluster } = args;
     pool_label.iter().try_for_each(|key| check_label(key))?;

@@ -150,11 +150,8 @@ fn unverified_records(snapshot: &Snapshot, requested: &BTreeSet<String>) -> Vec<
         let record = snapshot.ownership.record_state(node).record()?;
         let taints = record.taints.iter().filter(|(_, origin)| **origin != Origin::Found);
         let labels = record.labels.iter().filter(|(_, origin)| **origin != Origin::Found);
-        let entries: Vec<_> = taints
-            .map(|(key, _)| format!("taint {key}"))
-            .chain(labels.map(|(key, _)| format!("label {key}")))
-            .chain([format!("label {}", label::POOL)])
-            .collect();
+        let labels = labels.map(|(key, _)| key.as_str()).chain([label::POOL]).map(|key| format!("label {key}"));
+        let entries: Vec<_> = taints.map(|(key, _)| format!("taint {key}")).chain(labels).collect();
         let is_requested = requested.is_empty() || requested.contains(&record.pool);
         is_requested.then(|| format!("Node {} (pool {}): {}: {missing}", node.name, record.pool, entries.join(", ")))
     };
@@ -239,7 +236,6 @@ fn left_classes(snapshot: &Snapshot, pools: &BTreeSet<String>, plans: &[Plan]) -
     left.map(|(name, reason)| format!("RuntimeClass {name} stays: {}", why(reason))).collect()
 }
 
-/// The result of a dry run.
 fn fail_on_writes(plans: &[Plan], writes: usize) -> Result<(), CommandError> {
     if writes == 0 && handed_over(plans).is_empty() {
         return Ok(());

@@ -47,10 +47,7 @@ pub(super) struct Args {
     cluster: connect::Args,
 }
 
-/// Prints the outcome for each workload.
-///
-/// # Errors
-/// A workload would not run or is unknown, or the capacity is not sufficient.
+/// Prints the outcome for each workload. Fails if one would not run or is unknown, or the capacity is not sufficient.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { pool, to, namespace, output: format, registry, registries, cluster } = args;
     let namespace = input::namespace(namespace)?;
@@ -86,7 +83,6 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     summary(&migration).map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
 }
 
-/// The value of `--to`.
 fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<MigrationTarget, CommandError> {
     let pools = || snapshot.pools.names().collect::<Vec<_>>().join(", ");
     if !snapshot.pools.contains(pool) {

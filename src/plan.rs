@@ -49,10 +49,7 @@ pub(super) struct Args {
     cluster: connect::Args,
 }
 
-/// Prints the plan.
-///
-/// # Errors
-/// Anything would change or break.
+/// Prints the plan. Fails if anything would change or break.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { paths, kubernetes, pool, namespace, output: format, cluster } = args;
     let files = Vec::from(paths);

@@ -38,10 +38,7 @@ pub(super) struct Args {
     cluster: connect::Args,
 }
 
-/// Prints the status.
-///
-/// # Errors
-/// A pool has a problem, or does not exist.
+/// Prints the status. Fails if a pool has a problem, or does not exist.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { pools, watch, namespace, output: format, cluster } = args;
     let namespace = input::namespace(namespace)?;

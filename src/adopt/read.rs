@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use winpool_check::{
     adopt::KubeletConfiguration,
-    manifests::{self, LocatedProblem, Manifest, ManifestSet, Manifests},
+    manifests::{LocatedProblem, Manifest, ManifestSet, Manifests, nodes_among},
 };
 use winpool_core::{
     Objects,
@@ -68,16 +68,10 @@ pub(super) fn files(files: &[PathBuf], namespace: &str) -> Result<Snapshot, Comm
 
 /// The nodes, RuntimeClasses, pools and profiles among manifests. Other objects are ignored.
 pub fn snapshot_of(manifests: Manifests, namespace: &str) -> Result<Snapshot, Vec<LocatedProblem>> {
-    let mut problems = Vec::new();
-    let resources = ManifestSet::read(&manifests.objects, &mut problems);
-    let runtime_classes = runtime_classes(&manifests.objects, &mut problems);
-    let nodes = match manifests::nodes(manifests) {
-        Ok(nodes) => nodes,
-        Err(more) => {
-            problems.extend(more);
-            Objects::default()
-        }
-    };
+    let Manifests { objects, mut problems, .. } = manifests;
+    let resources = ManifestSet::read(&objects, &mut problems);
+    let runtime_classes = runtime_classes(&objects, &mut problems);
+    let nodes = nodes_among(&objects, &mut problems);
     if !problems.is_empty() {
         problems.sort();
         return Err(problems);

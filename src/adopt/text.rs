@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use winpool_api::{ImageGarbageCollection, Mode, names::label};
 use winpool_check::adopt::{
-    AdoptedPool, AdoptedProfile, Adoption, GroupOrigin, OmissionReason, OmittedClass, SettingsSource, TaintUse,
-    platform, version_name,
+    AdoptedPool, AdoptedProfile, Adoption, GroupOrigin, OmissionReason, OmittedClass, SettingsSource, platform,
+    version_name,
 };
 use winpool_core::{
     foreign_text::escaped,
@@ -16,14 +16,11 @@ use winpool_facts::builds;
 
 use crate::output;
 
-/// The longest line of a comment.
 const WIDTH: usize = 118;
 
-/// An object with the name of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     pub file: String,
-    /// The paragraphs of the comment.
     comment: Vec<String>,
     pub object: Value,
 }
@@ -35,7 +32,6 @@ impl Document {
         Self { file: format!("{}-{name}.yaml", kind.name.to_lowercase()), comment, object }
     }
 
-    /// The object as YAML below its comment.
     pub fn yaml(&self) -> String {
         commented(&self.comment) + &output::yaml(&self.object)
     }
@@ -188,7 +184,7 @@ fn division(pool: &AdoptedPool) -> Vec<String> {
 
 fn taints(pool: &AdoptedPool) -> Vec<String> {
     let all = counted(pool.nodes.len(), "node");
-    let partial = pool.taints.partial.iter().map(|TaintUse { taint, nodes, .. }| {
+    let partial = pool.taints.partial.iter().map(|(taint, nodes)| {
         let (count, names) = (nodes.len(), some_of(nodes));
         let has = agree(count, "has", "have");
         format!("{count} of {all} {has} taint {taint}, which is not listed and stays unchanged: {names}.")

@@ -10,7 +10,7 @@ use winpool_check::{
         self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, UnjudgedMachines,
         Workload,
     },
-    manifests::{Ignored, LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
+    manifests::{LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
 };
 use winpool_core::{
     Objects,
@@ -39,7 +39,7 @@ pub struct LintReport {
     /// The number of skipped objects, by kind.
     pub skipped: BTreeMap<String, usize>,
     /// Documents in directories that are for other programs.
-    pub ignored: Vec<Ignored>,
+    pub ignored: Vec<String>,
     /// The files that were read, as typed.
     pub files: Vec<String>,
     /// The paths without a manifest.
@@ -82,7 +82,7 @@ impl LintReport {
 
     /// Every file and document that was not checked, with the reason. Unreadable manifests are findings.
     pub fn not_judged(&self) -> Vec<String> {
-        self.empty.iter().cloned().chain(self.ignored.iter().map(ToString::to_string)).collect()
+        self.empty.iter().chain(&self.ignored).cloned().collect()
     }
 
     /// What was not checked.
@@ -118,8 +118,8 @@ impl LintReport {
 }
 
 /// Every document with its reason, by name.
-fn named(documents: &[Ignored]) -> String {
-    let mut names: Vec<_> = documents.iter().map(ToString::to_string).collect();
+fn named(documents: &[String]) -> String {
+    let mut names = documents.to_vec();
     names.sort();
     names.join(", ")
 }

@@ -31,9 +31,7 @@ pub struct KubeProxyPreview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodsLack {
-    /// It does not exist.
     Everything,
-    /// These fields.
     Fields(BTreeSet<String>),
     /// It is not known, for this reason.
     Unknown(String),
@@ -57,7 +55,6 @@ impl KubeProxyPreview {
         Self { not_applied, pods }
     }
 
-    /// As two columns.
     pub fn rows(&self) -> Vec<(String, String)> {
         let because = |obstacle: &KubeProxyObstacle| match obstacle {
             KubeProxyObstacle::Rke2 => "RKE2 starts kube-proxy",

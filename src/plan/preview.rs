@@ -29,11 +29,9 @@ use winpool_workload::WorkloadName;
 
 use super::kube_proxy::{KubeProxyPreview, PresentKubeProxy};
 
-/// What would change in the cluster, and what an upgrade would break.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preview {
-    /// The pools, by name.
     pub pools: Vec<PoolPreview>,
     pub nodes_in_no_pool: Vec<String>,
     /// The issues of the upgrade, if one was requested.
@@ -41,14 +39,12 @@ pub struct Preview {
     pub upgrade: Option<UpgradePreview>,
 }
 
-/// What would change for one pool.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolPreview {
     pub name: String,
     /// Whether the operator writes for the pool.
     pub writes: WriteMode,
-    /// What would be written, in order.
     pub changes: Vec<PlannedChange>,
     /// What would be written with `mode: Enforce`.
     pub withheld: Vec<PlannedChange>,
@@ -69,14 +65,12 @@ pub struct PoolPreview {
 /// Whether the operator writes for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum WriteMode {
-    /// The operator writes.
     Enforce,
     Observe,
     Paused,
     Deleting,
 }
 
-/// One write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedChange {
     pub kind: String,
@@ -93,7 +87,6 @@ pub struct WorkloadChange {
     pub change: String,
 }
 
-/// A condition that reports a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConditionPreview {
     pub condition: String,
@@ -101,22 +94,17 @@ pub struct ConditionPreview {
     pub message: String,
 }
 
-/// The issues of an upgrade.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradePreview {
-    /// The new minor.
     pub kubernetes: String,
-    /// The present minor of the API server, if known.
     pub from: Option<String>,
     /// The issues: first what breaks, then what only changes.
     pub findings: Vec<UpgradeFinding>,
 }
 
-/// One issue of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UpgradeFinding {
-    /// The pool of the nodes, if they have one.
     pub pool: Option<String>,
     #[serde(flatten)]
     pub issue: AffectedNodes,

@@ -18,7 +18,6 @@ use crate::output::{BOLD, EXPLAIN, RED, YELLOW};
 /// The largest width of the first of two columns.
 const MAX_WIDTH: usize = 48;
 
-/// The plan as text.
 pub fn text(preview: &Preview) -> String {
     let mut text = String::new();
     if preview.pools.is_empty() {
@@ -50,23 +49,24 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
         WriteMode::Deleting => format!("{}, being deleted", count(&pool.changes, "")),
     };
     let _ = writeln!(text, "{BOLD}Pool {}{BOLD:#}: {summary}", pool.name);
-    let rows = |heading: &'static str, conditions: &[ConditionPreview]| -> Vec<(String, String)> {
-        let row = |condition: &ConditionPreview| {
-            (format!("{heading}: {}/{}", condition.condition, condition.reason), condition.message.clone())
-        };
-        conditions.iter().map(row).collect()
-    };
-    add_columns(&unstyled(grouped(pool.changes.iter().chain(&pool.withheld))), text);
-    add_columns(&unstyled(pool.restarts.iter().map(restart).collect()), text);
-    add_columns(&unstyled(pool.kube_proxy.rows()), text);
     let kept = pool.kept.iter().map(|change| ("kept by nodes and machines".to_owned(), change.clone()));
-    add_columns(&unstyled(kept.collect()), text);
-    let workloads = pool.workloads.iter();
-    let workloads = workloads.map(|one| (format!("write: {}", one.workload), one.change.clone()));
-    add_columns(&unstyled(workloads.collect()), text);
-    let held = rows("held", &pool.held).into_iter().map(|row| (YELLOW, row));
-    let problems = rows("problem", &pool.flags).into_iter().map(|row| (RED, row));
-    add_columns(&held.chain(problems).collect::<Vec<_>>(), text);
+    let workloads = pool.workloads.iter().map(|one| (format!("write: {}", one.workload), one.change.clone()));
+    let unstyled = [
+        grouped(pool.changes.iter().chain(&pool.withheld)),
+        pool.restarts.iter().map(restart).collect(),
+        pool.kube_proxy.rows(),
+        kept.collect(),
+        workloads.collect(),
+    ];
+    for rows in unstyled {
+        add_columns(rows.into_iter().map(|row| (Style::new(), row)).collect(), text);
+    }
+    let row = |style: Style, heading: &str, ConditionPreview { condition, reason, message }: &ConditionPreview| {
+        (style, (format!("{heading}: {condition}/{reason}"), message.clone()))
+    };
+    let held = pool.held.iter().map(|condition| row(YELLOW, "held", condition));
+    let problems = pool.flags.iter().map(|condition| row(RED, "problem", condition));
+    add_columns(held.chain(problems).collect(), text);
 }
 
 fn restart(preview: &PlannedRestart) -> (String, String) {
@@ -116,16 +116,11 @@ fn add_upgrade(upgrade: &UpgradePreview, text: &mut String) {
         };
         (style, (format!("{effect} {} ({pool})", issue.concern), about))
     };
-    let rows: Vec<_> = upgrade.findings.iter().map(row).collect();
-    add_columns(&rows, text);
-}
-
-fn unstyled(rows: Vec<(String, String)>) -> Vec<(Style, (String, String))> {
-    rows.into_iter().map(|row| (Style::new(), row)).collect()
+    add_columns(upgrade.findings.iter().map(row).collect(), text);
 }
 
 /// Two columns, aligned, the first with a style.
-fn add_columns(rows: &[(Style, (String, String))], text: &mut String) {
+fn add_columns(rows: Vec<(Style, (String, String))>, text: &mut String) {
     let rows: Vec<_> = rows.iter().map(|(style, (left, right))| (style, (escaped(left), escaped(right)))).collect();
     let widths = rows.iter().map(|(_, (left, _))| left.chars().count());
     let width = widths.filter(|width| *width <= MAX_WIDTH).max().unwrap_or(0);

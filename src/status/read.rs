@@ -13,7 +13,6 @@ use winpool_rules::{
 
 use super::{CommandError, input};
 
-/// What is read.
 pub struct Reader {
     pub client: Client,
     pub namespace: String,
@@ -22,7 +21,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// All pools.
     pub async fn pools(&self) -> Result<Objects<Pool>, CommandError> {
         let pools = cluster::list_pools(&self.client).await?;
         if pools.is_empty()

@@ -22,7 +22,6 @@ const STATES: &[(&str, &str)] = &[
     (reason::PAUSED, "paused, only status is written"),
 ];
 
-/// The status as text.
 pub fn text(overview: &Overview) -> String {
     let mut text = String::new();
     if overview.pools.is_empty() {
@@ -119,10 +118,8 @@ mod tests {
             name: name.into(),
             nodes,
             ready_nodes: nodes,
-            ready: Some("True".into()),
             reason: Some(reason.into()),
-            problems: Vec::new(),
-            progress: None,
+            ..PoolOverview::default()
         }
     }
 

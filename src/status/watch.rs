@@ -24,9 +24,6 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Prints the progress until no rollout runs, or a signal arrives. Returns the last status.
-///
-/// # Errors
-/// Signals cannot be handled, or stdout cannot be written.
 pub async fn until_done(
     reader: &Reader,
     mut pools: Objects<Pool>,
@@ -174,15 +171,7 @@ mod tests {
             since: since.map(at),
             ..PoolProgress::default()
         };
-        let pool = PoolOverview {
-            name: "web".into(),
-            nodes: 6,
-            ready_nodes: 6,
-            ready: Some("True".into()),
-            reason: Some("AsSpecified".into()),
-            problems: Vec::new(),
-            progress: Some(progress),
-        };
+        let pool = PoolOverview { name: "web".into(), progress: Some(progress), ..PoolOverview::default() };
         Overview { pools: vec![pool], ..Overview::default() }
     }
 

@@ -5,7 +5,7 @@ mod tables;
 
 use std::{fs, path::Path, process::Command};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use winpool_api::Mode;
 use winpool_check::adopt::{AdoptOptions, Adoption, adopt};
 
@@ -22,6 +22,13 @@ fn apply(model: &mut Model, adoption: &Adoption, mode: Mode) {
         let spec = serde_json::to_value(adopted.spec(mode)).unwrap();
         model.put(POOL, &adopted.name, pool(spec));
     }
+}
+
+fn class(handler: &str, selector: &Value, tolerations: &Value) -> Value {
+    json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {}, "handler": handler,
+        "scheduling": {"nodeSelector": selector, "tolerations": tolerations},
+    })
 }
 
 fn cluster() -> String {

@@ -1,8 +1,5 @@
-//! Pools and profiles in mode Observe for the Windows nodes that belong to no pool, from their labels, taints and resources,
-//! from the existing RuntimeClasses, and from the configurations of kubelets.
-//!
-//! On a consistent cluster, these pools change nothing in mode Enforce, besides labels and annotations of winpool. What they
-//! would change otherwise is computed with the planner of the operator.
+//! Pools and profiles in mode Observe for the Windows nodes that belong to no pool. On a consistent cluster, these pools change
+//! nothing in mode Enforce, besides labels and annotations of winpool. What they would change otherwise, the planner computes.
 
 mod changes;
 mod classes;
@@ -26,7 +23,7 @@ pub use self::{
     pool::AdoptedPool,
     profile::{AdoptedProfile, SettingsSource},
     selection::SelectionProblem,
-    taints::{GroupTaints, TaintUse},
+    taints::GroupTaints,
 };
 use winpool_api::{Mode, RuntimeClassState};
 
@@ -38,7 +35,6 @@ use winpool_rules::pool::{
 };
 use winpool_workload::Workloads;
 
-/// How pools are made.
 #[derive(Clone, Debug, Default)]
 pub struct AdoptOptions {
     /// The keys of labels that name the pool of a node, which take precedence over those of platforms.
@@ -49,7 +45,6 @@ pub struct AdoptOptions {
     pub kubelets: BTreeMap<String, KubeletConfiguration>,
 }
 
-/// The pools for the nodes of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Adoption {
     pub pools: Vec<AdoptedPool>,
@@ -59,7 +54,6 @@ pub struct Adoption {
     pub problems: Vec<SelectionProblem>,
 }
 
-/// The pools for the nodes that belong to no pool.
 pub fn adopt(snapshot: &Snapshot, options: &AdoptOptions) -> Adoption {
     // Whether pods tolerate a taint is not a matter of what is adopted.
     let snapshot = Snapshot { pods: None, workloads: Workloads::Off, ..snapshot.clone() };

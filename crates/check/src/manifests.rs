@@ -40,12 +40,10 @@ use self::{
 
 pub use bootstrap::{BootstrapTemplate, BootstrapTemplates};
 pub use budget::Budget;
-pub use document::Ignored;
 pub use object::Object;
 pub use resources::{ManifestSet, nodes, nodes_among};
 pub use strict::problems_of_status;
 
-/// The path of standard input.
 const STDIN: &str = "-";
 /// The extensions of the files that are read in a directory.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -57,8 +55,8 @@ pub struct Manifests {
     pub objects: Vec<Manifest>,
     /// Why documents could not be read.
     pub problems: Vec<LocatedProblem>,
-    /// Documents and files in directories that are for other programs.
-    pub ignored: Vec<Ignored>,
+    /// Documents and files that are for other programs, with the reason.
+    pub ignored: Vec<String>,
     /// The number of CustomResourceDefinitions, which are not decoded.
     pub definitions: usize,
     pub replaced_images: ReplacedImages,
@@ -71,7 +69,6 @@ pub struct Manifests {
 /// The files to read below the paths of a command.
 #[derive(Clone, Copy)]
 pub struct FileSelection<'a> {
-    /// The files that are not read.
     pub excluded: &'a dyn Fn(&Path) -> bool,
     /// The files that may be for other programs.
     pub others: Others,
@@ -93,14 +90,12 @@ impl Default for FileSelection<'_> {
     }
 }
 
-/// An object and its location.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     pub object: Object,
     pub location: Location,
 }
 
-/// The location of an object in a file.
 #[derive(Clone, Debug)]
 pub struct Location {
     file: Arc<SourceFile>,
@@ -120,7 +115,6 @@ struct SourceFile {
     positions: OnceLock<Positions>,
 }
 
-/// A problem and its location.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocatedProblem {
     /// The path of the file as typed, or `-` for standard input.
@@ -143,7 +137,6 @@ impl fmt::Display for LocatedProblem {
 }
 
 impl Location {
-    /// A problem of this object with its file and line.
     pub fn problem(&self, problem: Problem) -> LocatedProblem {
         LocatedProblem { file: self.file.name.clone(), line: self.line(&problem.path), problem }
     }
@@ -153,7 +146,6 @@ impl Location {
         &self.file.name
     }
 
-    /// The text of the file.
     pub fn text(&self) -> &str {
         &self.file.text
     }
@@ -177,41 +169,29 @@ impl Location {
 
 impl Manifests {
     /// Reads files, directories recursively, and standard input for the path `-`.
-    ///
-    /// # Errors
-    /// A path cannot be read, or a directory contains no manifest.
     pub fn read(paths: &[PathBuf], budget: &mut Budget) -> Result<Self, ReadError> {
         Self::read_selected(paths, budget, FileSelection::default())
     }
 
-    /// The same for some of the files.
-    ///
-    /// # Errors
-    /// A path cannot be read, or a directory contains no manifest.
+    /// The same for some of the files. A directory without a manifest is an error unless its files may be for other programs.
     pub fn read_selected(
         paths: &[PathBuf],
         budget: &mut Budget,
         selection: FileSelection<'_>,
     ) -> Result<Self, ReadError> {
         let mut manifests = Self::default();
-        let directory = match selection.others {
-            Others::None => PathSource::Directory,
-            Others::InDirectories | Others::Everywhere => PathSource::OfAnyProgram,
-        };
-        let typed = if selection.others == Others::Everywhere { directory } else { PathSource::Argument };
         let mut unread = 0;
         for path in paths {
             if path.as_os_str() == STDIN {
                 manifests.add_text(path, io::stdin(), PathSource::Argument, budget)?;
                 continue;
             }
-            let mut files = Vec::new();
-            let source = if path.is_dir() { directory } else { typed };
-            if path.is_dir() {
-                files_below(path, &mut files)?;
-            } else {
-                files.push(path.clone());
-            }
+            let source = match (path.is_dir(), selection.others) {
+                (_, Others::Everywhere) | (true, Others::InDirectories) => PathSource::OfAnyProgram,
+                (true, Others::None) => PathSource::Directory,
+                (false, Others::None | Others::InDirectories) => PathSource::Argument,
+            };
+            let files = if path.is_dir() { files_below(path)? } else { vec![path.clone()] };
             if files.is_empty() {
                 let wrong = "has no .yaml, .yml or .json file".to_owned();
                 let error = ReadError { path: path.clone(), wrong };
@@ -221,10 +201,11 @@ impl Manifests {
                 manifests.empty.push(format!("{} {}", path.display(), error.wrong));
             }
             for file in files.into_iter().filter(|file| !(selection.excluded)(file)) {
-                if budget.is_exceeded() {
+                if budget.is_exceeded {
                     unread += 1;
                 } else {
-                    manifests.add_file(&file, source, budget)?;
+                    let opened = File::open(&file).map_err(|error| ReadError::new(&file, &error))?;
+                    manifests.add_text(&file, opened, source, budget)?;
                 }
             }
         }
@@ -235,11 +216,6 @@ impl Manifests {
             problem.wrong = format!("{}, so {files} {} not read", problem.wrong, agree(unread, "is", "are"));
         }
         Ok(manifests)
-    }
-
-    fn add_file(&mut self, path: &Path, source: PathSource, budget: &mut Budget) -> Result<(), ReadError> {
-        let file = File::open(path).map_err(|error| ReadError::new(path, &error))?;
-        self.add_text(path, file, source, budget)
     }
 
     fn add_text(
@@ -255,7 +231,7 @@ impl Manifests {
         match text {
             Ok(text) => self.add(&name, text, source, budget),
             Err(TextProblem::NotText(_)) if source == PathSource::OfAnyProgram => {
-                self.ignored.push(Ignored::not_text(name))
+                self.ignored.push(format!("{name} is not text"));
             }
             Err(TextProblem::NotText(problem) | TextProblem::TooLarge(problem)) => {
                 self.problems.push(LocatedProblem { file: name, line: 1, problem });
@@ -273,22 +249,18 @@ impl Manifests {
             // A document with a duplicate key is read.
             let is_other = cause == FailureCause::Other;
             let at_fault = text.lines().nth(line.saturating_sub(1)).filter(|_| is_other).unwrap_or_default();
-            match Ignored::of_unreadable(name, line, &text, at_fault).filter(|_| source == PathSource::OfAnyProgram) {
+            match document::ignored(name, line, &text, at_fault).filter(|_| source == PathSource::OfAnyProgram) {
                 Some(ignored) => self.ignored.push(ignored),
                 None => self.problems.push(LocatedProblem { file: name.to_owned(), line, problem }),
             }
         }
         self.definitions += definitions;
         let file = Arc::new(SourceFile { name: name.to_owned(), text, parts, positions: OnceLock::new() });
-        for (index, document) in documents.into_iter().enumerate() {
-            self.add_document(document, &Location { file: file.clone(), document: index, item: None }, source);
-        }
-    }
-
-    fn add_document(&mut self, document: Document, location: &Location, source: PathSource) {
-        for (index, object) in document.objects.into_iter().enumerate() {
-            let location = Location { item: document.is_list.then_some(index), ..location.clone() };
-            self.add_object(Manifest { object, location }, source);
+        for (document, Document { objects, is_list }) in documents.into_iter().enumerate() {
+            for (index, object) in objects.into_iter().enumerate() {
+                let location = Location { file: file.clone(), document, item: is_list.then_some(index) };
+                self.add_object(Manifest { object, location }, source);
+            }
         }
     }
 
@@ -301,7 +273,7 @@ impl Manifests {
         if !manifest.object.kind().is_empty() {
             self.objects.push(manifest);
         } else if source != PathSource::Argument {
-            self.ignored.push(Ignored::without_kind(manifest.location.start()));
+            self.ignored.push(format!("{} has no kind", manifest.location.start()));
         } else {
             let problem = Problem::new("kind", "not a Kubernetes object", "write apiVersion and kind");
             self.problems.push(manifest.location.problem(problem));
@@ -311,9 +283,6 @@ impl Manifests {
 
 impl Manifest {
     /// The only document of a file, of any format; `None` if the file is empty.
-    ///
-    /// # Errors
-    /// The file cannot be read, or has several documents.
     pub fn read_document(path: &Path) -> Result<Option<Self>, LocatedProblem> {
         let name = path.display().to_string();
         let problem = |line, problem| LocatedProblem { file: name.clone(), line, problem };
@@ -352,7 +321,6 @@ enum PathSource {
     OfAnyProgram,
 }
 
-/// A path that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {wrong}", path.display())]
 pub struct ReadError {
@@ -367,7 +335,8 @@ impl ReadError {
 }
 
 /// The files below a directory, sorted by path, without hidden files and linked directories, which may be cycles.
-fn files_below(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
+fn files_below(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    let mut files = Vec::new();
     let is_hidden = |entry: &DirEntry| entry.depth() > 0 && entry.file_name().as_encoded_bytes().starts_with(b".");
     for entry in WalkDir::new(directory).sort_by_file_name().into_iter().filter_entry(|entry| !is_hidden(entry)) {
         let path = match entry {
@@ -383,7 +352,7 @@ fn files_below(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), ReadErr
             files.push(path);
         }
     }
-    Ok(())
+    Ok(files)
 }
 
 #[cfg(test)]
@@ -396,6 +365,11 @@ mod tests {
         manifests
     }
 
+    /// The kinds of the objects, and where they are.
+    fn starts(manifests: &Manifests) -> Vec<String> {
+        manifests.objects.iter().map(|one| format!("{} {}", one.object.kind(), one.location.start())).collect()
+    }
+
     fn problems(manifests: &Manifests) -> Vec<String> {
         manifests.problems.iter().map(ToString::to_string).collect()
     }
@@ -404,16 +378,9 @@ mod tests {
     fn documents_and_lists_are_read_one_by_one() {
         let text = "# comment\n---\nkind: A\n---\n\n---\napiVersion: v1\nkind: List\nitems:\n- kind: B\n- kind: C\n";
         let manifests = read(text);
-        assert_eq!(
-            manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(),
-            ["A", "B", "C"]
-        );
-        assert_eq!(
-            manifests.objects.iter().map(|object| object.location.start()).collect::<Vec<_>>(),
-            ["pool.yaml:3", "pool.yaml:10", "pool.yaml:11"]
-        );
+        assert_eq!(starts(&manifests), ["A pool.yaml:3", "B pool.yaml:10", "C pool.yaml:11"]);
         let json = read(r#"{"kind": "List", "items": [{"kind": "B"}]} {"kind": "C"}"#);
-        assert_eq!(json.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(), ["B", "C"]);
+        assert_eq!(starts(&json), ["B pool.yaml:1", "C pool.yaml:1"]);
         assert_eq!(read("{kind: A}").objects.len(), 1, "what begins like JSON may be YAML");
     }
 
@@ -454,9 +421,7 @@ mod tests {
     fn an_unreadable_document_hides_no_other() {
         let text = "kind: A\n---\nkind: [\n---\nkind: B\nkind: C\nspec: {x: 1}\n---\nmore: {\n---\n# none\n---\nkind: D\nspec:\n  y: 1\n";
         let manifests = read(text);
-        let found: Vec<_> = manifests.objects.iter().map(|one| (one.object.kind(), one.location.start())).collect();
-        let expected = [("A", "pool.yaml:1"), ("C", "pool.yaml:5"), ("D", "pool.yaml:13")];
-        assert_eq!(found, expected.map(|(kind, start)| (kind, start.to_owned())));
+        assert_eq!(starts(&manifests), ["A pool.yaml:1", "C pool.yaml:5", "D pool.yaml:13"]);
         assert_eq!(manifests.objects[2].location.line("spec.y"), 15);
         assert_eq!(manifests.problems.len(), 3);
         assert_eq!(
@@ -473,8 +438,7 @@ mod tests {
         let mut in_directory = Manifests::default();
         in_directory.add("kustomization.yaml", text.to_owned(), PathSource::Directory, &mut Budget::unbounded());
         assert_eq!(in_directory.problems, []);
-        let ignored: Vec<_> = in_directory.ignored.iter().map(ToString::to_string).collect();
-        assert_eq!(ignored, ["kustomization.yaml:1 has no kind"]);
+        assert_eq!(in_directory.ignored, ["kustomization.yaml:1 has no kind"]);
     }
 
     #[test]
@@ -503,10 +467,8 @@ mod tests {
             std::fs::write(path, format!("{{\"kind\": \"{kind}\"}}")).unwrap();
         }
         let manifests = Manifests::read(&[directory.path().to_owned()], &mut Budget::unbounded()).unwrap();
-        assert_eq!(
-            manifests.objects.iter().map(|manifest| manifest.object.kind()).collect::<Vec<_>>(),
-            ["C", "Z", "B"]
-        );
+        let kinds: Vec<_> = manifests.objects.iter().map(|manifest| manifest.object.kind()).collect();
+        assert_eq!(kinds, ["C", "Z", "B"]);
         let empty =
             Manifests::read(&[directory.path().join(".git/none")], &mut Budget::unbounded()).unwrap_err().to_string();
         assert!(empty.contains(".git/none: No such file"), "{empty}");

@@ -38,12 +38,8 @@ const CORDONED: &str = "node.kubernetes.io/unschedulable";
 /// The destination of a pool's workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MigrationTarget {
-    /// The pool's nodes get this Windows version.
-    Version {
-        /// As in `spec.windowsVersion`.
-        name: String,
-        build: Build,
-    },
+    /// The pool's nodes get this Windows version, with the name in `spec.windowsVersion`.
+    Version { name: String, build: Build },
     /// The pods move to the nodes of this pool.
     Pool(String),
 }
@@ -51,9 +47,7 @@ pub enum MigrationTarget {
 /// The outcome of a migration for a workload, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum MigrationOutcome {
-    /// An image does not run on the new nodes.
     NoImage,
-    /// It cannot be scheduled to the new nodes.
     NotSchedulable,
     /// The DaemonSet controller does not create pods for the new nodes.
     NoPods,
@@ -62,18 +56,15 @@ pub enum MigrationOutcome {
     Runs,
 }
 
-/// A workload of the pool, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadMigration {
     pub workload: Arc<WorkloadName>,
-    /// The number of its pods in the pool.
     pub pods: usize,
     pub outcome: MigrationOutcome,
     /// The reason and the remedy; empty if it runs.
     pub message: String,
 }
 
-/// An amount of memory and a number of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Amount {
     /// Memory in bytes.
@@ -90,10 +81,8 @@ pub struct PoolCapacity {
     pub required: Amount,
 }
 
-/// The prediction for a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Migration {
-    /// The workloads, worst first.
     pub workloads: Vec<WorkloadMigration>,
     /// The capacity of the other pool; `None` if the pool's own nodes change.
     pub capacity: Option<PoolCapacity>,
@@ -112,12 +101,10 @@ impl Amount {
 }
 
 impl PoolCapacity {
-    /// Whether it is sufficient.
     pub fn is_enough(&self) -> bool {
         self.required.memory <= self.free.memory && self.required.pods <= self.free.pods
     }
 
-    /// A description in one line.
     pub fn description(&self) -> String {
         let pods = |amount: Amount| counted(usize::try_from(amount.pods).unwrap_or_default(), "pod");
         let memory = |amount: Amount| Quantity::of_bytes(amount.memory.max(0));
@@ -133,7 +120,6 @@ impl PoolCapacity {
 
 /// Predicts migrations from the objects of a cluster.
 pub struct MigrationPlanner<'a> {
-    /// Pools, nodes and RuntimeClasses.
     pub snapshot: &'a Snapshot,
     pub pods: Vec<Arc<Pod>>,
     /// The objects that create pods.
@@ -310,7 +296,6 @@ fn runtime_classes_after(spec: &Spec, version: &str) -> Vec<winpool_rules::pool:
 struct Destination<'d> {
     state: &'d SchedulingState,
     pool: &'d PoolState,
-    /// The host names of its nodes.
     hosts: HashSet<String>,
     lookups: &'d Lookups,
 }

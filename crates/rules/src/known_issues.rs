@@ -56,13 +56,11 @@ enum Answer {
 
 /// An affected version, and the first fixed one that follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // the struct explains both
 pub struct Version {
     pub installed: ComponentVersion,
     pub fixed: Option<ComponentVersion>,
 }
 
-/// The version of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Installed {
     /// One or, during an update of a DaemonSet, more.
@@ -158,7 +156,6 @@ fn used(precondition: Precondition, pods: &PoolWorkloads) -> Option<String> {
     })
 }
 
-/// An issue of some nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundIssue<'a> {
     pub issue: &'static KnownIssue,

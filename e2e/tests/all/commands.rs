@@ -9,14 +9,14 @@ mod status;
 mod takeover;
 mod upgrade;
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use e2e::{
     audit::Request,
     cluster::{Cluster, NODE_LABEL, pool_spec},
-    control_plane::{ControlPlane, User},
+    control_plane::User,
     kubelet::SimulatedNode,
-    operator::{binary, winpool},
+    operator::winpool,
 };
 use serde_json::Value;
 
@@ -59,14 +59,6 @@ impl From<Output> for CommandOutput {
 /// Runs a command as an administrator whose requests are audited.
 fn run(cluster: &Cluster, arguments: &[&str]) -> CommandOutput {
     winpool(&cluster.control_plane, User::OtherA, arguments).unwrap().into()
-}
-
-/// Runs a command against an unreachable API server.
-fn run_without_server(control_plane: &ControlPlane, arguments: &[&str]) -> CommandOutput {
-    let kubeconfig = control_plane.directory().join("unreachable.kubeconfig");
-    let config = std::fs::read_to_string(control_plane.kubeconfig(User::OtherA)).unwrap();
-    std::fs::write(&kubeconfig, config.replace(&control_plane.url(), "https://127.0.0.1:1")).unwrap();
-    Command::new(binary().unwrap()).args(arguments).env("KUBECONFIG", kubeconfig).output().unwrap().into()
 }
 
 /// The writes of the commands so far.

@@ -19,8 +19,11 @@ use winpool_render::{
     reserve::{ConfigState, Reserves, config_state},
 };
 
-use super::{adoption, apply};
-use winpool_model::{CLASS, Model, NODE, cases, node};
+use super::{adoption, apply, class};
+use crate::{
+    cases::cases,
+    model::{CLASS, Model, NODE, node},
+};
 
 fn any_taints() -> impl Strategy<Value = Value> {
     let known = [
@@ -74,12 +77,8 @@ fn any_class() -> impl Strategy<Value = Value> {
         json!([{"operator": "Exists"}]),
     ]);
     let handler = select(vec!["runhcs-wcow-process", "runhcs-wcow-hypervisor", "docker"]);
-    (selector, tolerations, handler).prop_map(|(selector, tolerations, handler)| {
-        json!({
-            "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {}, "handler": handler,
-            "scheduling": {"nodeSelector": selector, "tolerations": tolerations},
-        })
-    })
+    (selector, tolerations, handler)
+        .prop_map(|(selector, tolerations, handler)| class(handler, &selector, &tolerations))
 }
 
 /// A cluster without pools.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use winpool_api::Mode;
-use winpool_check::adopt::{AdoptedPool, OmissionReason, TaintUse};
+use winpool_check::adopt::{AdoptedPool, OmissionReason};
 
-use super::{adoption, apply};
+use super::{adoption, apply, class};
 use winpool_model::{CLASS, Model, NODE, POOL, node, pool};
 
 /// A cluster with these nodes, named `n0`, `n1` and so on: build, labels and taints as `key=value:Effect`.
@@ -21,13 +21,6 @@ fn taint(text: &str) -> Value {
     let (key, effect) = text.rsplit_once(':').unwrap();
     let (key, value) = key.split_once('=').unwrap_or((key, ""));
     json!({"key": key, "value": value, "effect": effect})
-}
-
-fn class(handler: &str, selector: &Value, tolerations: &Value) -> Value {
-    json!({
-        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {}, "handler": handler,
-        "scheduling": {"nodeSelector": selector, "tolerations": tolerations},
-    })
 }
 
 /// The pools as `name: selector: nodes`.
@@ -126,50 +119,45 @@ fn a_node_that_an_existing_pool_has_is_not_selected_again() {
 
 /// The taints, `replaces` those that are replaced, and `not` those that stay on single nodes.
 fn taints(pool: &AdoptedPool) -> Vec<String> {
-    let texts = |prefix: &'static str, uses: &[TaintUse]| {
-        let text = |used: &TaintUse| format!("{prefix}{} {}", used.taint, used.nodes.join(" "));
-        uses.iter().map(text).collect::<Vec<_>>()
-    };
-    let all = [("", &pool.taints.taints), ("replaces ", &pool.taints.replaced), ("not ", &pool.taints.partial)];
-    all.into_iter().flat_map(|(prefix, uses)| texts(prefix, uses)).collect()
+    let taints = pool.taints.taints.iter().map(ToString::to_string);
+    let replaced = pool.taints.replaced.iter().map(|taint| format!("replaces {taint}"));
+    let partial = pool.taints.partial.iter().map(|(taint, nodes)| format!("not {taint} {}", nodes.join(" ")));
+    taints.chain(replaced).chain(partial).collect()
 }
 
 #[test]
 fn the_taints_of_a_pool_are_the_permanent_ones_that_its_nodes_have_in_common() {
     let table: [(&[&[&str]], &[&str]); 11] = [
         (&[&[], &[]], &[]),
-        (&[&["os=windows:NoSchedule"], &["os=windows:NoSchedule"]], &["os=windows:NoSchedule n0 n1"]),
-        (&[&["os=windows:NoSchedule"], &[]], &["os=windows:NoSchedule n0"]),
+        (&[&["os=windows:NoSchedule"], &["os=windows:NoSchedule"]], &["os=windows:NoSchedule"]),
+        (&[&["os=windows:NoSchedule"], &[]], &["os=windows:NoSchedule"]),
         // The most frequent one that keeps Linux pods off, or the default.
         (
             &[&["os=Windows:NoSchedule"], &["os=windows:NoSchedule"], &["os=Windows:NoSchedule"]],
-            &["os=Windows:NoSchedule n0 n2", "replaces os=windows:NoSchedule n1"],
+            &["os=Windows:NoSchedule", "replaces os=windows:NoSchedule"],
         ),
         (
             &[&["os=Windows:NoSchedule"], &["os=windows:NoSchedule"]],
-            &["os=windows:NoSchedule n1", "replaces os=Windows:NoSchedule n0"],
+            &["os=windows:NoSchedule", "replaces os=Windows:NoSchedule"],
         ),
         (
             &[&["os=windows:NoSchedule", "sku=Windows:NoSchedule"], &["os=windows:NoSchedule"]],
-            &["os=windows:NoSchedule n0 n1", "replaces sku=Windows:NoSchedule n0"],
+            &["os=windows:NoSchedule", "replaces sku=Windows:NoSchedule"],
         ),
-        (
-            &[&["os=windows:NoSchedule", "sku=Windows:NoSchedule"]],
-            &["os=windows:NoSchedule n0", "sku=Windows:NoSchedule n0"],
-        ),
+        (&[&["os=windows:NoSchedule", "sku=Windows:NoSchedule"]], &["os=windows:NoSchedule", "sku=Windows:NoSchedule"]),
         // Another effect has another purpose.
         (
             &[&["os=windows:NoExecute"], &["os=windows:NoSchedule"]],
-            &["os=windows:NoSchedule n1", "not os=windows:NoExecute n0"],
+            &["os=windows:NoSchedule", "not os=windows:NoExecute n0"],
         ),
         // Taints for other purposes.
         (
             &[&["team=a:NoSchedule", "gpu:NoSchedule"], &["team=a:NoSchedule"]],
-            &["team=a:NoSchedule n0 n1", "not gpu:NoSchedule n0"],
+            &["team=a:NoSchedule", "not gpu:NoSchedule n0"],
         ),
         // Taints that follow the state of the node, and those of other components.
         (&[&["node.kubernetes.io/not-ready:NoSchedule", "karpenter.sh/disrupted:NoSchedule"]], &[]),
-        (&[&["node.kubernetes.io/os=windows:NoSchedule"]], &["node.kubernetes.io/os=windows:NoSchedule n0"]),
+        (&[&["node.kubernetes.io/os=windows:NoSchedule"]], &["node.kubernetes.io/os=windows:NoSchedule"]),
     ];
     for (nodes, expected) in table {
         let nodes: Vec<_> = nodes.iter().map(|taints| (20348, json!({"agentpool": "a"}), *taints)).collect();
@@ -189,9 +177,9 @@ fn no_two_pools_replace_the_taints_of_each_other() {
         (20348, b.clone(), &["os=Windows:NoSchedule"]),
         (20348, b, &["os=windows:NoSchedule"]),
     ]));
-    let expected = ["os=Windows:NoSchedule n2", "replaces os=windows:NoSchedule n0 n1"];
+    let expected = ["os=Windows:NoSchedule", "replaces os=windows:NoSchedule"];
     assert_eq!(taints(&adoption.pools[0]), expected);
-    let expected = ["os=Windows:NoSchedule n3 n4 n5", "replaces os=windows:NoSchedule n6"];
+    let expected = ["os=Windows:NoSchedule", "replaces os=windows:NoSchedule"];
     assert_eq!(taints(&adoption.pools[1]), expected);
 }
 

@@ -8,7 +8,6 @@ use winpool_rules::{
     pool::{nodes::Obstacle, plan::Plan},
 };
 
-/// The changes of one pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdoptionChanges {
     /// The edits of taints, each with the names of the nodes.
@@ -20,7 +19,6 @@ pub struct AdoptionChanges {
 }
 
 impl AdoptionChanges {
-    /// The changes in a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut changes = Self::default();
         for write in plan.steps.iter().flatten() {
@@ -48,7 +46,6 @@ impl AdoptionChanges {
         changes
     }
 
-    /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty() && self.conflicts.is_empty() && self.classes.is_empty()
     }

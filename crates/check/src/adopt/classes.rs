@@ -22,7 +22,6 @@ const OF_EVERY_NODE: [(&str, &str); 4] =
 /// The most classes of a pool.
 const MOST: usize = 8;
 
-/// A RuntimeClass of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdoptedClass {
     pub class: RuntimeClassSpec,
@@ -39,7 +38,6 @@ pub struct OmittedClass {
     pub reason: OmissionReason,
 }
 
-/// Why a RuntimeClass is not in a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OmissionReason {
     /// The spec of a pool cannot express this selector.
@@ -52,7 +50,6 @@ pub enum OmissionReason {
     TooMany,
 }
 
-/// The classes of a group, by name.
 pub fn of_group(snapshot: &Snapshot, group: &Group, taints: &GroupTaints) -> (Vec<AdoptedClass>, Vec<OmittedClass>) {
     let (mut classes, mut omitted) = (Vec::new(), Vec::new());
     for existing in snapshot.runtime_classes.values() {
@@ -79,8 +76,7 @@ pub fn of_group(snapshot: &Snapshot, group: &Group, taints: &GroupTaints) -> (Ve
 /// with this class would add the toleration, and so let the pods of others run on its nodes.
 fn untolerated<'t>(existing: &RuntimeClassView, taints: &'t GroupTaints) -> Option<&'t Taint> {
     let scheduling = Scheduling::of_class(&existing.object);
-    let separating = taints.taints.iter().map(|used| &used.taint).filter(|taint| !is_for_windows(taint));
-    separating.into_iter().find(|taint| !scheduling.tolerates(taint))
+    taints.taints.iter().find(|taint| !is_for_windows(taint) && !scheduling.tolerates(taint))
 }
 
 /// The scope of a selector that a class of the pool has, or that differs from it only in the labels of every Windows node.

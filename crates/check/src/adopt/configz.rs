@@ -18,7 +18,6 @@ use winpool_facts::{
 };
 use winpool_render::profile::{self};
 
-/// The configuration that a kubelet uses.
 pub type KubeletConfiguration = Map<String, Value>;
 
 /// The settings of a profile with which a kubelet of this minor uses the same configuration.

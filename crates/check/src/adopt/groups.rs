@@ -1,7 +1,5 @@
-//! The groups of nodes that become pools: by Windows build, and by the label with which a platform names node pools.
-//!
-//! Nodes without such a label form one group per build. The selectors exclude each other: a selector by the build or by a
-//! label excludes the nodes with a label that takes precedence.
+//! The groups of nodes that become pools: by Windows build, and by the label with which a platform names node pools, if there
+//! is one. The selectors exclude each other: each excludes the nodes with a label that takes precedence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +20,8 @@ const DESCRIBING_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", "winpool.dev"]
 pub struct Group<'a> {
     pub name: String,
     pub build: Build,
-    /// Why the nodes are one group.
     pub origin: GroupOrigin,
-    /// The nodes, by name.
     pub nodes: Vec<&'a WindowsNode>,
-    /// The selector of the pool.
     pub selector: LabelSelector,
     /// Other labels by which a group without a label for its node pool could be divided.
     pub divisible_by: Vec<String>,

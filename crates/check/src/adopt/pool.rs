@@ -1,8 +1,10 @@
-//! A pool for existing nodes, with the evidence for each value.
+//! A pool for existing nodes, and what its comment explains.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::json;
-use winpool_api::{DeletionPolicy, LabelSelector, Mode, ProfileRef, Taint, WindowsNodePoolSpec};
+use winpool_api::{DeletionPolicy, LabelSelector, Mode, ProfileRef, WindowsNodePoolSpec};
 use winpool_facts::Build;
 use winpool_rules::pool::{Pool, check};
 
@@ -11,20 +13,16 @@ use super::{
     classes::{AdoptedClass, OmittedClass},
     groups::{GroupOrigin, version_name},
     profile::AdoptedProfile,
-    taints::{GroupTaints, TaintUse},
+    taints::GroupTaints,
 };
 
-/// A pool for existing nodes.
 #[derive(Clone, Debug)]
 pub struct AdoptedPool {
     pub name: String,
     pub build: Build,
     pub nodes: Vec<String>,
-    /// Why these nodes are one pool.
     pub origin: GroupOrigin,
-    /// Other labels by which the nodes could be divided.
     pub divisible_by: Vec<String>,
-    /// The selector of the nodes.
     pub selector: LabelSelector,
     pub taints: GroupTaints,
     pub classes: Vec<AdoptedClass>,
@@ -39,17 +37,16 @@ pub struct AdoptedPool {
 
 impl AdoptedPool {
     pub fn spec(&self, mode: Mode) -> WindowsNodePoolSpec {
-        let taints = |uses: &[TaintUse]| -> Vec<Taint> { uses.iter().map(|used| used.taint.clone()).collect() };
         let profile = self.profile.as_ref().filter(|_| self.uses_profile);
         WindowsNodePoolSpec {
             windows_version: version_name(self.build),
             node_selector: Some(self.selector.clone()),
             fallback: false,
             profile_ref: profile.map(|_| ProfileRef { name: self.name.clone() }),
-            taints: taints(&self.taints.taints),
-            replaces_taints: taints(&self.taints.replaced),
+            taints: self.taints.taints.clone(),
+            replaces_taints: self.taints.replaced.clone(),
             min_revision: 0,
-            labels: std::collections::BTreeMap::new(),
+            labels: BTreeMap::new(),
             runtime_classes: Some(self.classes.iter().map(|adopted| adopted.class.clone()).collect()),
             delivery: None,
             mode,

@@ -13,7 +13,6 @@ use super::pool::AdoptedPool;
 pub enum SelectionProblem {
     #[display("node {node} reports no Windows version, and is in no pool. Run winpool adopt again when it does")]
     NoVersion { node: String },
-    /// No pool selects the node.
     #[display(
         "node {node} is in no pool{}",
         reason.as_ref().map_or(". Give it a label, and select by it".to_owned(), |reason| format!(": {reason}"))

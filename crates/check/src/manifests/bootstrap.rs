@@ -5,11 +5,9 @@ use winpool_core::kind::Kind;
 
 use super::{Location, Manifest};
 
-/// The KubeadmConfigTemplates in files.
 #[derive(Debug, Default)]
 pub struct BootstrapTemplates(Vec<BootstrapTemplate>);
 
-/// A KubeadmConfigTemplate, and where it is.
 #[derive(Debug)]
 pub struct BootstrapTemplate {
     /// The object. Its namespace may be absent.

@@ -21,14 +21,13 @@ pub(super) enum TextProblem {
     NotText(Problem),
 }
 
-/// The remaining budget.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// Bytes of text.
     bytes: u64,
     /// The limits of serde-saphyr; repeated parts count each time.
-    yaml: serde_saphyr::Budget,
-    is_exceeded: bool,
+    pub(super) yaml: serde_saphyr::Budget,
+    /// Whether a file exceeded it, so that the rest is not read.
+    pub(super) is_exceeded: bool,
 }
 
 impl Budget {
@@ -53,25 +52,12 @@ impl Budget {
         Self { bytes: BYTES, yaml, is_exceeded: false }
     }
 
-    /// Whether a file exceeded it, so that the rest is not read.
-    pub(super) fn is_exceeded(&self) -> bool {
-        self.is_exceeded
-    }
-
-    /// Marks it as exceeded.
-    pub(super) fn exceed(&mut self) {
-        self.is_exceeded = true;
-    }
-
     /// Reads a text in UTF-8, or in UTF-16 with a byte order mark.
-    ///
-    /// # Errors
-    /// The text cannot be read.
     pub(super) fn read(&mut self, reader: impl Read) -> io::Result<Result<String, TextProblem>> {
         let mut bytes = Vec::new();
         let read = reader.take(self.bytes.saturating_add(1)).read_to_end(&mut bytes)? as u64;
         if read > self.bytes {
-            self.exceed();
+            self.is_exceeded = true;
             let wrong = format!("the input is larger than {} MiB in total", BYTES >> 20);
             return Ok(Err(TextProblem::TooLarge(Problem::new("", wrong, "pass the files in several runs"))));
         }
@@ -90,11 +76,6 @@ impl Budget {
     /// of three characters, or the colon of a key.
     pub(super) fn may_be_json(&self, text: &str) -> bool {
         text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() <= self.yaml.max_nodes / 2
-    }
-
-    /// The limits for serde-saphyr.
-    pub(super) fn of_yaml(&self) -> serde_saphyr::Budget {
-        self.yaml.clone()
     }
 
     /// Deducts what serde-saphyr has read, even if it failed.
@@ -127,10 +108,10 @@ mod tests {
         let mut budget = Budget { bytes: 10, ..Budget::bounded() };
         assert_eq!(budget.read(&b"123456"[..]).unwrap().unwrap(), "123456");
         assert_eq!(budget.read(&b"1234"[..]).unwrap().unwrap(), "1234");
-        assert!(!budget.is_exceeded());
+        assert!(!budget.is_exceeded);
         let Err(TextProblem::TooLarge(problem)) = budget.read(&b"1"[..]).unwrap() else { panic!("it is too large") };
         assert_eq!(problem.wrong, "the input is larger than 32 MiB in total");
-        assert!(budget.is_exceeded());
+        assert!(budget.is_exceeded);
         assert_eq!(Budget::unbounded().read(&b"12345678901"[..]).unwrap().unwrap().len(), 11);
     }
 

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A Kubernetes object.
 #[derive(Clone, Debug)]
 pub struct Object {
     kind: Box<str>,
@@ -26,12 +25,10 @@ impl Object {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Whether the text of the object contains this text.
     pub fn contains(&self, text: &str) -> bool {
         self.json.contains(text)
     }
 
-    /// Decodes the object.
     pub fn value(&self) -> Value {
         // Never fails: the text was written from a value within the depth limit of the reader.
         serde_json::from_str(&self.json).unwrap_or_default()

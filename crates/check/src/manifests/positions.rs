@@ -57,7 +57,6 @@ fn hash(path: &str) -> u64 {
     hasher.finish()
 }
 
-/// Collects lines from the events of a parser.
 #[derive(Default)]
 struct Collector {
     documents: Vec<DocumentLines>,

@@ -12,10 +12,8 @@ const MAX_PROBLEMS: usize = 100;
 /// The kind of objects that no rule reads.
 const DEFINITION: &str = "CustomResourceDefinition";
 
-/// The contents of a text.
 #[derive(Default)]
 pub struct Contents {
-    /// The documents, without empty ones.
     pub documents: Vec<Document>,
     /// The parts of the text that contain the documents.
     pub parts: Vec<Part>,
@@ -68,7 +66,7 @@ pub fn read(text: &str, budget: &mut Budget) -> Contents {
             Contents { documents, parts: vec![whole], ..Contents::default() }
         }
         Err(failure) if failure.cause == FailureCause::Budget => {
-            budget.exceed();
+            budget.is_exceeded = true;
             Contents { problems: vec![failure], ..Contents::default() }
         }
         Err(_) => one_by_one(text, budget),
@@ -83,7 +81,6 @@ fn is_definition(text: &str) -> bool {
     text.contains(DEFINITION) && text.lines().any(is_kind)
 }
 
-/// Reads each document separately.
 fn one_by_one(text: &str, budget: &mut Budget) -> Contents {
     let mut contents = Contents::default();
     for part in parts(text) {
@@ -94,12 +91,8 @@ fn one_by_one(text: &str, budget: &mut Budget) -> Contents {
         }
         if contents.problems.len() == MAX_PROBLEMS {
             let wrong = format!("{MAX_PROBLEMS} documents before this could not be read, the rest is skipped");
-            let (line, cause) = (part.lines_before + 1, FailureCause::Budget);
-            contents.problems.push(ReadFailure {
-                line,
-                cause,
-                problem: Problem::new("", wrong, "correct these first"),
-            });
+            let (line, problem) = (part.lines_before + 1, Problem::new("", wrong, "correct these first"));
+            contents.problems.push(ReadFailure { line, cause: FailureCause::Budget, problem });
             break;
         }
         let mut report = |failure: ReadFailure| {
@@ -121,7 +114,7 @@ fn one_by_one(text: &str, budget: &mut Budget) -> Contents {
                 contents.parts.push(part);
             }
             Err(FailureCause::Budget) => {
-                budget.exceed();
+                budget.is_exceeded = true;
                 break;
             }
             Err(_) => {}
@@ -161,7 +154,7 @@ fn documents(text: &str, budget: &mut Budget, duplicates: DuplicateKeyPolicy) ->
     let reported = Rc::clone(&used);
     // kubectl reads a mode such as 0400 as octal too.
     let options = serde_saphyr::options! {
-        budget: Some(budget.of_yaml()),
+        budget: Some(budget.yaml.clone()),
         with_snippet: false,
         legacy_octal_numbers: true,
         duplicate_keys: duplicates,
@@ -174,16 +167,14 @@ fn documents(text: &str, budget: &mut Budget, duplicates: DuplicateKeyPolicy) ->
     documents.map_err(|error| {
         let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1)).max(1);
         let (cause, problem) = match used.breached {
-            Some(_) => (FailureCause::Budget, budget_exceeded()),
+            Some(_) => {
+                let wrong = "the input has too many values, levels or repeated parts in total";
+                (FailureCause::Budget, Problem::new("", wrong, "pass the files in several runs"))
+            }
             None => problem(error.without_snippet()),
         };
         ReadFailure { line, cause, problem }
     })
-}
-
-fn budget_exceeded() -> Problem {
-    let wrong = "the input has too many values, levels or repeated parts in total";
-    Problem::new("", wrong, "pass the files in several runs")
 }
 
 /// An error of the YAML reader as a problem, without the line, which is reported separately.

@@ -21,24 +21,20 @@ pub struct Schema {
     /// The type; `None` for any type, and for integers or strings.
     #[serde(rename = "type")]
     pub value_type: Option<ValueType>,
-    /// Whether the value is an integer or a string.
     #[serde(rename = "x-kubernetes-int-or-string")]
     pub int_or_string: bool,
     /// The allowed values of a string; empty for all.
     #[serde(rename = "enum")]
     pub allowed: Vec<String>,
-    pub pattern: Option<SchemaPattern>,
+    #[serde(deserialize_with = "pattern")]
+    pub pattern: Option<Regex>,
     pub minimum: Option<f64>,
     pub maximum: Option<f64>,
-    /// The least number of characters.
     pub min_length: Option<usize>,
-    /// The greatest number of characters.
     pub max_length: Option<usize>,
     pub min_items: Option<usize>,
     pub max_items: Option<usize>,
-    /// The least number of entries.
     pub min_properties: Option<usize>,
-    /// The greatest number of entries.
     pub max_properties: Option<usize>,
     pub properties: BTreeMap<String, Self>,
     pub required: Vec<String>,
@@ -49,7 +45,6 @@ pub struct Schema {
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
     pub allows_unknown_fields: bool,
     pub description: String,
-    /// The format of a number or string.
     pub format: Option<ValueFormat>,
     /// Whether the items of a list must be unique.
     #[serde(rename = "x-kubernetes-list-type")]
@@ -107,26 +102,9 @@ pub enum ValueType {
 }
 
 /// A pattern as an API server evaluates it: with ASCII classes, and not anchored.
-#[derive(Debug)]
-pub struct SchemaPattern(Regex);
-
-impl SchemaPattern {
-    /// Whether a text matches.
-    pub fn matches(&self, text: &str) -> bool {
-        self.0.is_match(text.as_bytes())
-    }
-
-    /// The regular expression.
-    pub fn as_str(&self) -> &str {
-        self.0.as_str()
-    }
-}
-
-impl<'de> Deserialize<'de> for SchemaPattern {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        RegexBuilder::new(&text).unicode(false).build().map(Self).map_err(D::Error::custom)
-    }
+fn pattern<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Regex>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    RegexBuilder::new(&text).unicode(false).build().map(Some).map_err(D::Error::custom)
 }
 
 /// The schema of a winpool kind, with metadata and spec.

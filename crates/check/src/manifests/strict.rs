@@ -14,7 +14,6 @@ pub fn problems_of_status(kind: &str, status: &Value) -> Option<Vec<Problem>> {
     schema::of_status(kind).map(|schema| problems(schema, status, "status"))
 }
 
-/// The problems of the value at `path`.
 pub fn problems(schema: &Schema, value: &Value, path: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     check(schema, value, path, &mut problems);
@@ -129,7 +128,7 @@ fn problem_of_string(schema: &Schema, text: &str) -> Option<(String, String)> {
     if schema.format == Some(ValueFormat::DateTime) && text.parse::<Timestamp>().is_err() {
         return Some((format!("must be a time, not {text:?}"), "write it as 2026-06-01T12:00:00Z".to_owned()));
     }
-    let pattern = schema.pattern.as_ref().filter(|pattern| !pattern.matches(text))?.as_str();
+    let pattern = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text.as_bytes()))?.as_str();
     Some(match pattern::ALL.iter().find(|known| known.pattern == pattern) {
         Some(known) => (format!("{text:?} is not {}", known.description), known.remedy.to_owned()),
         None => (format!("{text:?} does not match {pattern}"), "see the field in `kubectl explain`".to_owned()),
@@ -237,19 +236,14 @@ mod tests {
 
     #[test]
     fn each_keyword_has_a_message_and_a_remedy() {
+        // Further ones are in the snapshots of the resources.
         let taints =
             |count: usize| (0..count).map(|n| json!({"key": format!("a{n}"), "effect": "NoExecute"})).collect();
         let taints = |count| Value::Array(taints(count));
         let labels: Map<_, _> = (0..33).map(|n| (format!("a{n}"), json!("b"))).collect();
-        let class = |more: Value| json!({"runtimeClasses": [more]});
         let logs = |files: Value| json!({"kubelet": {"containerLogs": {"maxFiles": files}}});
-        let mirror =
-            |endpoints: Value| json!({"containerd": {"registryMirrors": [{"registry": "a", "endpoints": endpoints}]}});
+        let mirrors = json!([{"registry": "a", "endpoints": []}]);
         let table = [
-            (
-                pool(json!({"windowsVersion": 1809})),
-                "spec.windowsVersion: must be a string, not 1809: write \"1809\" in quotes",
-            ),
             (
                 pool(json!({"windowsVersion": ["1809"]})),
                 "spec.windowsVersion: must be a string, not a list: write a string",
@@ -282,20 +276,7 @@ mod tests {
             ),
             (pool(json!({"profileRef": {"name": "é".repeat(253)}})), ""),
             (pool(json!({"labels": labels})), "spec.labels: has 33 entries: write at most 32"),
-            (pool(json!({"labels": {"a": 1}})), "spec.labels.a: must be a string, not 1: write \"1\" in quotes"),
-            (
-                pool(class(json!({"name": "a", "overhead": {"cpu": 1.5}}))),
-                "spec.runtimeClasses[0].overhead.cpu: must be an integer or a string, not 1.5: write \"1.5\" in quotes",
-            ),
-            (pool(class(json!({"name": "a", "overhead": {"cpu": 2}}))), ""),
-            (
-                pool(class(json!({"name": "a", "overhead": {"cpu": "much"}}))),
-                "spec.runtimeClasses[0].overhead.cpu: \"much\" is not a quantity: write a quantity such as 500m or 2Gi",
-            ),
-            (
-                profile(logs(json!(5000))),
-                "spec.kubelet.containerLogs.maxFiles: 5000 is greater than 100: write at most 100",
-            ),
+            (pool(json!({"runtimeClasses": [{"name": "a", "overhead": {"cpu": 2}}]})), ""),
             (profile(logs(json!(-1))), "spec.kubelet.containerLogs.maxFiles: -1 is less than 2: write at least 2"),
             (
                 profile(logs(json!(u64::MAX))),
@@ -313,10 +294,9 @@ mod tests {
                 profile(logs(json!("500"))),
                 "spec.kubelet.containerLogs.maxFiles: must be an integer, not \"500\": write an integer",
             ),
-            (profile(mirror(json!([]))), "spec.containerd.registryMirrors[0].endpoints: has 0 items: write at least 1"),
             (
-                profile(mirror(json!(["ftp://m"]))),
-                "spec.containerd.registryMirrors[0].endpoints[0]: \"ftp://m\" is not the address of a registry: write a plain address, such as https://mirror.example",
+                profile(json!({"containerd": {"registryMirrors": mirrors}})),
+                "spec.containerd.registryMirrors[0].endpoints: has 0 items: write at least 1",
             ),
             (profile(json!({"kubelet": {"extra": {"any": [null, {"thing": 1.5}]}}})), ""),
         ];
@@ -352,30 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_reported_at_once() {
-        let spec = json!({
-            "windowsVersion": 1809, "mode": "Watch", "taints": [{"key": "a b", "effect": "Never"}, {"key": 5}],
-            "paused": "yes", "profile": "standard",
-        });
-        let messages = pool(spec);
-        let paths: Vec<_> = messages.iter().map(|line| line.split(": ").next().unwrap()).collect();
-        let expected = [
-            "spec.mode",
-            "spec.paused",
-            "spec.profile",
-            "spec.taints[0].effect",
-            "spec.taints[0].key",
-            "spec.taints[1].effect",
-            "spec.taints[1].key",
-            "spec.windowsVersion",
-        ];
-        assert_eq!(paths, expected);
-    }
-
-    #[test]
     fn every_pattern_has_a_description() {
         fn patterns<'a>(schema: &'a Schema, found: &mut Vec<&'a str>) {
-            found.extend(schema.pattern.iter().map(schema::SchemaPattern::as_str));
+            found.extend(schema.pattern.iter().map(|pattern| pattern.as_str()));
             let inner = schema
                 .properties
                 .values()

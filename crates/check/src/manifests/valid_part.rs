@@ -7,7 +7,6 @@ use winpool_core::{is_within, join};
 
 use super::{schema::Schema, strict};
 
-/// The valid fields of an object.
 #[derive(Debug)]
 pub struct ValidPart {
     pub fields: Map<String, Value>,

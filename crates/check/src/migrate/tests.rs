@@ -11,23 +11,19 @@ const OLD: &str = "registry.example/old:1";
 const LINUX: &str = "registry.example/linux:1";
 const MISSING: &str = "registry.example/missing:1";
 
-/// The lookups in a registry where `app` has images for both versions and `old` one for Windows Server 2019.
+/// The lookups in a registry where `app` has images for both versions and Linux, and `old` one for Windows Server 2019.
 fn lookups() -> Lookups {
-    let platform = |os: &str, version: Option<&str>| ImagePlatform {
-        os: os.to_owned(),
+    let platform = |version: &&str| ImagePlatform {
+        os: if version.is_empty() { "linux" } else { "windows" }.to_owned(),
         architecture: "amd64".to_owned(),
-        os_version: version.map(|version| version.parse().unwrap()),
+        os_version: version.parse().ok(),
     };
-    let app = vec![
-        platform("windows", Some("10.0.17763.6414")),
-        platform("windows", Some("10.0.20348.3207")),
-        platform("linux", None),
-    ];
-    let found = |platforms| Lookup::Found(ImagePlatforms { platforms });
+    let found =
+        |versions: &[&str]| Lookup::Found(ImagePlatforms { platforms: versions.iter().map(platform).collect() });
     let lookups = [
-        (APP, found(app)),
-        (OLD, found(vec![platform("windows", Some("10.0.17763.6414"))])),
-        (LINUX, found(vec![platform("linux", None)])),
+        (APP, found(&["10.0.17763.6414", "10.0.20348.3207", ""])),
+        (OLD, found(&["10.0.17763.6414"])),
+        (LINUX, found(&[""])),
         (MISSING, Lookup::Failed("manifest unknown".into())),
     ];
     lookups.into_iter().map(|(image, lookup)| (image.to_owned(), Arc::new(lookup))).collect()
@@ -46,10 +42,9 @@ fn node(name: &str, pool: &str, kernel: &str, more: &Value) -> WindowsNode {
         }},
         "spec": {"taints": []},
         "status": {
-            "nodeInfo": {"kernelVersion": kernel, "kubeletVersion": "v1.34.0",
-                "containerRuntimeVersion": "containerd://2.1.4", "operatingSystem": "windows",
-                "architecture": "amd64", "osImage": "", "machineID": "", "systemUUID": "", "bootID": "",
-                "kubeProxyVersion": ""},
+            "nodeInfo": {
+                "kernelVersion": kernel, "kubeletVersion": "v1.34.0", "containerRuntimeVersion": "containerd://2.1.4",
+            },
             "allocatable": {"memory": "16Gi", "pods": "10"},
             "conditions": [{"type": "Ready", "status": "True"}],
         },
@@ -71,22 +66,14 @@ fn pool(name: &str, version: &str, classes: &Value) -> Pool {
 /// Pool `here` with Windows Server 2019 and pool `there` with 2022, each with a node and its RuntimeClass. `there` has fields
 /// of the node in `there`, by JSON pointer.
 fn snapshot(there: &Value) -> Snapshot {
-    let mut snapshot = Snapshot {
-        namespace: "winpool-system".to_owned(),
-        pools: [
-            pool("here", "ltsc2019", &json!([{"name": "windows-ltsc2019"}])),
-            pool("there", "ltsc2022", &json!([{"name": "there"}])),
-        ]
-        .into_iter()
-        .collect(),
-        nodes: [
-            node("here-1", "here", "10.0.17763.6414", &json!({})),
-            node("there-1", "there", "10.0.20348.3207", there),
-        ]
-        .into_iter()
-        .collect(),
-        ..Snapshot::default()
-    };
+    let pools = [
+        pool("here", "ltsc2019", &json!([{"name": "windows-ltsc2019"}])),
+        pool("there", "ltsc2022", &json!([{"name": "there"}])),
+    ];
+    let nodes =
+        [node("here-1", "here", "10.0.17763.6414", &json!({})), node("there-1", "there", "10.0.20348.3207", there)];
+    let (pools, nodes) = (pools.into_iter().collect(), nodes.into_iter().collect());
+    let mut snapshot = Snapshot { namespace: "winpool-system".to_owned(), pools, nodes, ..Snapshot::default() };
     for pool in ["here", "there"] {
         let plan = Planner::new(&snapshot).plan(pool).unwrap();
         planned_classes(plan).for_each(|class| drop(snapshot.runtime_classes.insert(class)));
@@ -161,144 +148,80 @@ fn spec(image: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn the_outcome_depends_on_images_selector_class_and_kind() {
-    let selects = |key: &str, value: &str| json!({"nodeSelector": {"kubernetes.io/os": "windows", key: value}});
-    let build = selects("node.kubernetes.io/windows-build", "10.0.17763");
-    let host = selects("kubernetes.io/hostname", "here-1");
-    let class = json!({"runtimeClassName": "windows-ltsc2019"});
-    let untolerated = json!({"tolerations": []});
-    let host_process = json!({
-        "hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}},
-    });
-    let nothing = json!({});
+fn the_outcome_depends_on_the_images() {
     let table = [
-        ("StatefulSet", APP, &nothing, "ltsc2022", "Runs: "),
-        ("StatefulSet", APP, &nothing, "there", "Runs: "),
-        ("Pod", APP, &nothing, "there", "Runs: "),
-        ("DaemonSet", APP, &nothing, "there", "Runs: "),
+        (APP, "ltsc2022", "Runs: "),
+        (APP, "there", "Runs: "),
         (
-            "StatefulSet",
             OLD,
-            &nothing,
             "ltsc2022",
-            "NoImage: registry.example/old:1 does not run on 10.0.20348: according to its registry it is for 10.0.17763.6414 (ltsc2019), \
-             and the node runs only images for 10.0.20348 (ltsc2022). Rebuild it on ltsc2022",
+            "NoImage: registry.example/old:1 does not run on 10.0.20348: according to its registry it is for ",
         ),
-        ("StatefulSet", OLD, &nothing, "there", "NoImage: registry.example/old:1 does not run on 10.0.20348.3207"),
-        ("StatefulSet", OLD, &host_process, "there", "Runs: "),
+        (OLD, "there", "NoImage: registry.example/old:1 does not run on 10.0.20348.3207"),
         (
-            "StatefulSet",
             LINUX,
-            &nothing,
             "there",
-            "NoImage: registry.example/linux:1 does not run on 10.0.20348.3207: according to its registry it is for linux/amd64 only",
+            "NoImage: registry.example/linux:1 does not run on 10.0.20348.3207: according to its registry it ",
         ),
+        ("registry.example/app:ltsc2019", "there", "NoImage: registry.example/app:ltsc2019 probably does not run"),
         (
-            "StatefulSet",
-            "registry.example/app:ltsc2019",
-            &nothing,
-            "there",
-            "NoImage: registry.example/app:ltsc2019 probably does not run",
-        ),
-        (
-            "StatefulSet",
             "registry.example/app:ltsc2022",
-            &nothing,
             "there",
             "Unknown: registry.example/app:ltsc2022 fits by its name only. Use --registry to look it up",
         ),
-        (
-            "StatefulSet",
-            "registry.example/other:1",
-            &nothing,
-            "there",
-            "Unknown: there is no evidence about registry.example/other:1. Use --registry to look it up",
-        ),
-        (
-            "StatefulSet",
-            MISSING,
-            &nothing,
-            "there",
-            "Unknown: the registry lookup of registry.example/missing:1 failed: manifest unknown",
-        ),
-        (
-            "StatefulSet",
-            "Not An Image",
-            &nothing,
-            "there",
-            "Unknown: \"Not An Image\" is not an image reference. Correct it",
-        ),
-        (
-            "StatefulSet",
-            APP,
-            &build,
-            "ltsc2022",
-            "NotSchedulable: no node matches: the nodes of pool here do not have node.kubernetes.io/windows-build=10.0.17763. Correct \
-             nodeSelector or affinity",
-        ),
-        (
-            "StatefulSet",
-            APP,
-            &build,
-            "there",
-            "NotSchedulable: no node matches: the nodes of pool there do not have node.kubernetes.io/windows-build=10.0.17763. Correct \
-             nodeSelector or affinity",
-        ),
-        ("StatefulSet", APP, &host, "ltsc2022", "Runs: "),
-        (
-            "StatefulSet",
-            APP,
-            &host,
-            "there",
-            "NotSchedulable: nodeSelector selects node here-1, which is not in pool there. Remove the selector",
-        ),
-        (
-            "StatefulSet",
-            APP,
-            &class,
-            "ltsc2022",
-            "NotSchedulable: RuntimeClass windows-ltsc2019 does not select the nodes of pool here. Use RuntimeClass windows-ltsc2022",
-        ),
-        (
-            "Pod",
-            APP,
-            &class,
-            "there",
-            "NotSchedulable: RuntimeClass windows-ltsc2019 does not select the nodes of pool there. Use RuntimeClass there",
-        ),
-        (
-            "StatefulSet",
-            APP,
-            &untolerated,
-            "there",
-            "NotSchedulable: taint os=windows:NoSchedule of pool there is not tolerated. Add the toleration",
-        ),
-        (
-            "DaemonSet",
-            APP,
-            &untolerated,
-            "there",
-            "NoPods: the DaemonSet controller would create no pods in pool there",
-        ),
-        ("DaemonSet", APP, &build, "ltsc2022", "NoPods: the DaemonSet controller would create no pods in pool here"),
-        (
-            "StatefulSet",
-            APP,
-            &json!({"nodeSelector": {"kubernetes.io/os": "linux"}}),
-            "there",
-            "NotSchedulable: it is for Linux",
-        ),
-        (
-            "StatefulSet",
-            APP,
-            &json!({"runtimeClassName": "missing"}),
-            "there",
-            "NotSchedulable: RuntimeClass missing does not exist",
-        ),
+        ("other:1", "there", "Unknown: there is no evidence about other:1. Use --registry to look it up"),
+        (MISSING, "there", "Unknown: the registry lookup of registry.example/missing:1 failed: manifest unknown"),
+        ("Not An Image", "there", "Unknown: \"Not An Image\" is not an image reference. Correct it"),
     ];
-    for (kind, image, more, to, expected) in table {
-        let outcome = outcome_of(kind, &spec(image, more), to);
-        assert!(outcome.starts_with(expected), "{kind} of {image} with {more} to {to}: {outcome}");
+    for (image, to, expected) in table {
+        let outcome = outcome_of("StatefulSet", &spec(image, &json!({})), to);
+        assert!(outcome.starts_with(expected), "{image} to {to}: {outcome}");
+    }
+    let host_process = json!({"hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}}});
+    assert_eq!(outcome_of("StatefulSet", &spec(OLD, &host_process), "there"), "Runs: ");
+}
+
+#[test]
+fn the_outcome_depends_on_selector_class_taints_and_kind() {
+    let selects = |key: &str, value: &str| json!({"nodeSelector": {"kubernetes.io/os": "windows", key: value}});
+    let build = selects("node.kubernetes.io/windows-build", "10.0.17763");
+    let host = selects("kubernetes.io/hostname", "here-1");
+    let linux = json!({"nodeSelector": {"kubernetes.io/os": "linux"}});
+    let class = json!({"runtimeClassName": "windows-ltsc2019"});
+    let missing = json!({"runtimeClassName": "missing"});
+    let untolerated = json!({"tolerations": []});
+    let nothing = json!({});
+    let no_build = |pool: &str| {
+        format!(
+            "NotSchedulable: no node matches: the nodes of pool {pool} do not have node.kubernetes.io/windows-build=10.0.17763. \
+             Correct nodeSelector or affinity"
+        )
+    };
+    let other_class = |pool: &str, remedy: &str| {
+        format!("NotSchedulable: RuntimeClass windows-ltsc2019 does not select the nodes of pool {pool}. {remedy}")
+    };
+    let other_host =
+        "NotSchedulable: nodeSelector selects node here-1, which is not in pool there. Remove the selector";
+    let taint = "NotSchedulable: taint os=windows:NoSchedule of pool there is not tolerated. Add the toleration";
+    let no_pods = "NoPods: the DaemonSet controller would create no pods in pool";
+    let table: [(&str, &Value, &str, &str); 13] = [
+        ("Pod", &nothing, "there", "Runs: "),
+        ("DaemonSet", &nothing, "there", "Runs: "),
+        ("StatefulSet", &build, "ltsc2022", &no_build("here")),
+        ("StatefulSet", &build, "there", &no_build("there")),
+        ("DaemonSet", &build, "ltsc2022", &format!("{no_pods} here")),
+        ("StatefulSet", &host, "ltsc2022", "Runs: "),
+        ("StatefulSet", &host, "there", other_host),
+        ("StatefulSet", &class, "ltsc2022", &other_class("here", "Use RuntimeClass windows-ltsc2022")),
+        ("Pod", &class, "there", &other_class("there", "Use RuntimeClass there")),
+        ("StatefulSet", &untolerated, "there", taint),
+        ("DaemonSet", &untolerated, "there", &format!("{no_pods} there")),
+        ("StatefulSet", &linux, "there", "NotSchedulable: it is for Linux"),
+        ("StatefulSet", &missing, "there", "NotSchedulable: RuntimeClass missing does not exist"),
+    ];
+    for (kind, more, to, expected) in table {
+        let outcome = outcome_of(kind, &spec(APP, more), to);
+        assert!(outcome.starts_with(expected), "{kind} with {more} to {to}: {outcome}");
     }
 }
 

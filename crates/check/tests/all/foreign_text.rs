@@ -24,9 +24,9 @@ use winpool_rules::{
 };
 use winpool_workload::Workloads;
 
-use winpool_model::{
-    CLASS, Model, NODE, NODE_CONFIG, POOL, PROFILE, node, pool, profile,
-    workloads::{container, one_pool, read_pod, tolerated, waiting},
+use crate::{
+    model::{CLASS, Model, NODE, NODE_CONFIG, POOL, PROFILE, node, profile, web},
+    workloads::cluster::{container, one_pool, read_pod, tolerated, waiting},
 };
 
 /// How each text begins when it is printed.
@@ -43,11 +43,9 @@ fn model() -> Model {
     let mut model = Model::new();
     model.put(PROFILE, "standard", profile(json!({})));
     model.put(NODE, "win-1", node(20348, "containerd://2.1.9", &json!({"agentpool": "web"}), &json!([])));
-    let spec = json!({
-        "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}, "labels": {"team": "web"},
-        "profileRef": {"name": "standard"}, "delivery": {"method": "Agent"},
-    });
-    model.put(POOL, "web", pool(spec));
+    let fields =
+        json!({"labels": {"team": "web"}, "profileRef": {"name": "standard"}, "delivery": {"method": "Agent"}});
+    model.put(POOL, "web", web(fields));
     model.now += SignedDuration::from_hours(1);
     model
 }

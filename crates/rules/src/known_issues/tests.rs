@@ -11,11 +11,7 @@ use winpool_workload::{Pod, Shared};
 use super::*;
 
 fn node(name: &str, kubelet: &str, runtime: &str, kernel: &str) -> WindowsNode {
-    let info = json!({
-        "kernelVersion": kernel, "kubeletVersion": kubelet, "containerRuntimeVersion": runtime, "architecture": "amd64",
-        "bootID": "", "kubeProxyVersion": "", "machineID": "", "operatingSystem": "windows", "osImage": "",
-        "systemUUID": "",
-    });
+    let info = json!({"kernelVersion": kernel, "kubeletVersion": kubelet, "containerRuntimeVersion": runtime});
     let node = json!({"metadata": {"name": name}, "status": {"nodeInfo": info}});
     serde_json::from_value::<k8s_openapi::api::core::v1::Node>(node).unwrap().into()
 }

@@ -3,7 +3,6 @@
 use winpool_core::{kind::Kind, node::WindowsNode};
 use winpool_workload::WorkloadName;
 
-/// An event on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub about: Regarding,
@@ -15,9 +14,7 @@ pub struct Event {
     pub message: String,
 }
 
-/// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // fields without a comment are as in Kubernetes
 pub struct Regarding {
     pub api_version: String,
     pub kind: String,
@@ -28,14 +25,12 @@ pub struct Regarding {
 }
 
 impl Event {
-    /// An event on an object.
     pub fn new(about: Regarding, warning: bool, action: &'static str, reason: &str, message: String) -> Self {
         Self { about, warning, reason: reason.to_owned(), action, message }
     }
 }
 
 impl Regarding {
-    /// A Windows node.
     pub fn node(node: &WindowsNode) -> Self {
         Self::new(Kind::NODE, &node.name, &node.uid)
     }

@@ -24,7 +24,6 @@ use crate::pool::{
 pub use cluster_api::MachineObject;
 pub use progress::{PoolProgress, Share};
 
-/// What was read of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct ObservedCluster {
     pub pools: Objects<Pool>,
@@ -37,7 +36,6 @@ pub struct ObservedCluster {
     pub notes: Vec<String>,
 }
 
-/// What is wrong with some pools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
@@ -48,8 +46,7 @@ pub struct Overview {
     pub notes: Vec<String>,
 }
 
-/// What is wrong with a pool.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolOverview {
     pub name: String,
@@ -58,15 +55,12 @@ pub struct PoolOverview {
     pub ready_nodes: u32,
     /// The status of `Ready`; `None` without one.
     pub ready: Option<String>,
-    /// The reason of `Ready`.
     pub reason: Option<String>,
-    /// The problems, the worst first.
     pub problems: Vec<PoolProblem>,
     /// The rollout of a configuration, or the rotation of machines, that is not complete.
     pub progress: Option<PoolProgress>,
 }
 
-/// A problem of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolProblem {
@@ -77,39 +71,31 @@ pub struct PoolProblem {
     /// The object of Cluster API that has the condition; `None` for the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// What the problem does.
     pub harm: Harm,
-    /// What it is about.
     pub subject: &'static str,
     /// As the column PROBLEM names it.
     pub problem: String,
-    /// The message, as it was written.
     pub message: String,
     /// The number of affected nodes or else workloads, if it is known.
     pub count: Option<usize>,
-    /// The affected nodes, as far as they are known.
     pub nodes: Vec<String>,
-    /// The affected workloads, as far as they are known.
     pub workloads: Vec<String>,
-    /// The commands that show or solve it.
     pub commands: Vec<String>,
 }
 
 impl Overview {
     /// The overview of these pools, or of all and of nodes without a pool.
     pub fn new(observed: &ObservedCluster, names: &BTreeSet<String>) -> Self {
-        let planner = observed.snapshot.as_ref().map(|snapshot| (snapshot, Planner::new(snapshot)));
+        let planner = observed.snapshot.as_ref().map(Planner::new);
         let selected = observed.pools.values().filter(|pool| names.is_empty() || names.contains(&pool.name));
-        let mut pools: Vec<_> = selected
-            .map(|pool| {
-                let plan =
-                    planner.as_ref().and_then(|(snapshot, planner)| Some((*snapshot, planner.plan(&pool.name)?)));
-                PoolOverview::new(observed, pool, plan.as_ref())
-            })
-            .collect();
+        let overview = |pool: &Arc<Pool>| {
+            let plan = planner.as_ref().and_then(|planner| planner.plan(&pool.name));
+            PoolOverview::new(observed, pool, plan.as_ref())
+        };
+        let mut pools: Vec<_> = selected.map(overview).collect();
         // The order is otherwise that of the names. A pool without problems comes last.
         pools.sort_by_key(|pool| Reverse(pool.problems.iter().map(|problem| Reverse(problem.harm)).max()));
-        let unassigned = planner.iter().filter(|_| names.is_empty()).flat_map(|(_, planner)| planner.unassigned());
+        let unassigned = planner.iter().filter(|_| names.is_empty()).flat_map(Planner::unassigned);
         let nodes_in_no_pool = unassigned.map(|node| node.name.clone()).collect();
         Self { pools, nodes_in_no_pool, notes: observed.notes.clone() }
     }
@@ -129,13 +115,12 @@ impl Overview {
 }
 
 impl PoolOverview {
-    fn new(observed: &ObservedCluster, pool: &Pool, plan: Option<&(&Snapshot, Plan)>) -> Self {
+    fn new(observed: &ObservedCluster, pool: &Pool, plan: Option<&Plan>) -> Self {
         let status = &pool.status;
         let ready = status.condition(&READY);
-        let affected_by = |condition: &Condition| {
-            let of =
-                |(snapshot, plan): &(&Snapshot, Plan)| affected(snapshot, plan, &condition.type_, &condition.reason);
-            plan.map(of).unwrap_or_default()
+        let affected_by = |condition: &Condition| match (&observed.snapshot, plan) {
+            (Some(snapshot), Some(plan)) => affected(snapshot, plan, &condition.type_, &condition.reason),
+            _ => Affected::default(),
         };
         let places = commands::Places::new(pool, &observed.namespace);
         let mut problems: Vec<_> = found(pool)
@@ -153,7 +138,7 @@ impl PoolOverview {
             ready_nodes: status.nodes.ready,
             ready: ready.map(|ready| ready.status.clone()),
             reason: ready.map(|ready| ready.reason.clone()),
-            progress: PoolProgress::of(pool, plan.map(|(_, plan)| plan)),
+            progress: PoolProgress::of(pool, plan),
             problems,
         }
     }
@@ -162,14 +147,15 @@ impl PoolOverview {
 impl PoolProblem {
     fn of_condition(of: &ConditionType, condition: &Condition, affected: Affected, places: &commands::Places) -> Self {
         let Affected { nodes, workloads, workload_count } = affected;
-        let explain = format!("winpool explain {}/{}", of.name, condition.reason);
+        let mut commands = places.commands(of.name, &condition.reason);
+        commands.push(format!("winpool explain {}/{}", of.name, condition.reason));
         let found = (of.name, condition.reason.as_str(), condition.message.clone());
         Self {
             problem: of.problem_name(&condition.reason),
             count: [nodes.len(), workload_count].into_iter().find(|count| *count > 0),
             nodes,
             workloads,
-            commands: places.commands(of.name, &condition.reason).chain([explain]).collect(),
+            commands,
             ..Self::new(found, of.harm_of(&condition.reason), of.subject_of(&condition.reason))
         }
     }
@@ -222,7 +208,7 @@ fn not_reconciled(pool: &Pool, places: &commands::Places) -> Option<PoolProblem>
         ),
         Some(_) => return None,
     };
-    let commands = places.commands("Operator", reason).collect();
+    let commands = places.commands("Operator", reason);
     Some(PoolProblem { commands, ..PoolProblem::new(("Operator", reason, message), harm, Subject::Spec) })
 }
 

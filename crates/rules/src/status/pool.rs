@@ -73,7 +73,6 @@ const NODES_AWAITED: Duration = Duration::from_secs(10);
 /// The number of pending changes in status.
 const LISTED: usize = 5;
 
-/// The report on a reconcile.
 pub fn report(snapshot: &Snapshot, plan: &Plan, done: &Done) -> Report<WindowsNodePoolStatus> {
     let pool = plan.pool.as_ref();
     let (status, requeue_after) = match (&plan.phase, &pool.spec) {
@@ -115,7 +114,6 @@ fn stalled_by(snapshot: &Snapshot, pool: &Pool, problem: ComputedCondition) -> W
     partial(snapshot, pool, &computed, Columns { problem: name, ..pool.status.columns.clone() })
 }
 
-/// The status of a cleanup in progress.
 fn cleaning_up(
     snapshot: &Snapshot,
     plan: &Plan,

@@ -8,7 +8,6 @@ use crate::{
     pool::{Snapshot, plan::Plan, rollout::FailureReason},
 };
 
-/// A configuration that failed on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedNode {
     /// What identifies the failure: an event is published once for each.
@@ -17,7 +16,6 @@ pub struct FailedNode {
     pub event: Event,
 }
 
-/// Identifies a failure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailureKey {
     pub node_uid: String,

@@ -11,7 +11,7 @@ use winpool_rules::{
     status::profile::report,
 };
 
-use winpool_model::{Model, NODE, POD, POOL, PROFILE, condition, node, pod, pool, profile, status, taints};
+use winpool_model::{Model, NODE, POD, POOL, PROFILE, condition, node, pod, pool, profile, status, taints, web};
 
 const LIST: &str = "kubectl get nodes -l winpool.dev/pool=web";
 /// In place of a status.
@@ -84,9 +84,7 @@ impl Row {
         if let Some(spec) = &self.profile {
             model.put(PROFILE, "standard", profile(spec.clone()));
         }
-        let mut spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
-        spec.as_object_mut().unwrap().extend(self.pool.as_object().unwrap().clone());
-        model.put(POOL, "web", pool(spec));
+        model.put(POOL, "web", web(self.pool.clone()));
         model.converge();
         model
     }
@@ -224,13 +222,12 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
             .api_server(35),
         row("False", "TooOld", "win-1: containerd 1.7.20 is too old for kubelet 1.34. Upgrade containerd to 1.7.28 or")
             .nodes(of(20348, "v1.34.1", "containerd://1.7.20")),
-        row("False", "TooOld", "win-1: containerd 1.7.5 does not run the older images that this Windows can run")
-            .nodes(of(26100, "v1.31.0", "containerd://1.7.5")),
-        row("False", "TooOld", "Upgrade containerd to 1.7.6 or later").nodes(of(
-            26100,
-            "v1.31.0",
-            "containerd://1.7.5",
-        )),
+        row(
+            "False",
+            "TooOld",
+            "win-1: containerd 1.7.5 does not run the older images that this Windows can run. Upgrade containerd to 1.7.6 or later",
+        )
+        .nodes(of(26100, "v1.31.0", "containerd://1.7.5")),
         row(
             "False",
             "TooOld",
@@ -672,11 +669,9 @@ fn a_profile_is_valid_invalid_or_valid_with_warnings() {
     ];
     for (spec, status, reason, part) in table {
         let model = base().profile(spec).model();
-        let write = report(&model.snapshot(), "standard").unwrap().write.unwrap();
-        let body = write.body();
-        let conditions = body["status"]["conditions"].as_array().unwrap();
-        let valid = conditions.iter().find(|found| found["type"] == "Valid").unwrap();
-        assert_eq!((&valid["status"], &valid["reason"]), (&json!(status), &json!(reason)));
-        assert!(valid["message"].as_str().unwrap().contains(part), "{valid}");
+        let conditions = report(&model.snapshot(), "standard").unwrap().status.conditions;
+        let valid = conditions.iter().find(|found| found.type_ == "Valid").unwrap();
+        assert_eq!((valid.status.as_str(), valid.reason.as_str()), (status, reason));
+        assert!(valid.message.contains(part), "{}", valid.message);
     }
 }

@@ -7,9 +7,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use e2e::{
-    audit::Request,
     certificates::Authority,
-    cluster::Cluster,
+    cluster::{Cluster, create},
     control_plane::{Options, User},
     kubelet::SimulatedNode,
     network::free_port,
@@ -18,7 +17,7 @@ use e2e::{
 };
 use kube::{
     ResourceExt,
-    api::{ListParams, Patch, PatchParams, PostParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -44,23 +43,16 @@ fn fleet() -> Vec<SimulatedNode> {
     ]
 }
 
-/// A RuntimeClass for a build that tolerates every taint of this key.
-fn class(name: &str, build: &str, tolerations: Value) -> Value {
+/// Creates a RuntimeClass for a build.
+async fn add_class(cluster: &Cluster, name: &str, build: &str, tolerations: Value) {
     let selector = json!({
         "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": build,
     });
-    json!({
-        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": name },
-        "handler": "runhcs-wcow-process", "scheduling": { "nodeSelector": selector, "tolerations": tolerations },
-    })
-}
-
-async fn add_class(cluster: &Cluster, name: &str, build: &str, tolerations: Value) {
-    cluster
-        .classes()
-        .create(&Default::default(), &serde_json::from_value(class(name, build, tolerations)).unwrap())
-        .await
-        .unwrap();
+    let class = json!({
+        "metadata": { "name": name }, "handler": "runhcs-wcow-process",
+        "scheduling": { "nodeSelector": selector, "tolerations": tolerations },
+    });
+    create(&cluster.classes(), class).await.unwrap();
 }
 
 /// What must not change: the taints and the labels of others on each node, and the resource version of each RuntimeClass.
@@ -110,8 +102,7 @@ async fn adopted_pools_change_no_taint_no_foreign_label_and_no_class_of_a_consis
     let nothing = "# In mode Enforce, winpool adds its own labels and annotations to the nodes, and changes no taint";
     assert_eq!(text.matches(nothing).count(), 4, "{text}");
     assert!(!text.contains("adopt: true"), "{text}");
-    let none: Vec<Request> = Vec::new();
-    assert_eq!(writes(&cluster), none, "winpool adopt writes nothing");
+    assert_eq!(writes(&cluster), [], "winpool adopt writes nothing");
 
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
     cluster.kubectl(&["apply", "-f", &file]).unwrap();
@@ -169,9 +160,7 @@ fn configz(path: &str) -> Response {
 /// Creates a Windows node of a [`NodeNetwork`] whose kubelet has this port.
 async fn node_with_kubelet(cluster: &Cluster, name: &str, port: u16) {
     let labels = json!({ "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "agentpool": "web" });
-    let node = json!({ "metadata": { "name": name, "labels": labels } });
-    let nodes = cluster.nodes();
-    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    create(&cluster.nodes(), json!({ "metadata": { "name": name, "labels": labels } })).await.unwrap();
     let resources = json!({ "cpu": "4", "memory": "16777216Ki", "pods": "110" });
     let status = json!({ "status": {
         "addresses": [{ "type": "InternalIP", "address": NODE_ADDRESS }],
@@ -183,7 +172,7 @@ async fn node_with_kubelet(cluster: &Cluster, name: &str, port: u16) {
             "kubeletVersion": "v1.34.2", "containerRuntimeVersion": "containerd://2.1.4",
         },
     }});
-    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    cluster.nodes().patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
 // A second thread serves the kubelets while the command runs.
@@ -221,8 +210,7 @@ async fn profiles_have_the_configuration_that_the_kubelets_show_where_it_can_be_
 
     let requests = kubelet.seen();
     assert_eq!(requests.len(), 2, "{requests:?}");
-    let none: Vec<Request> = Vec::new();
-    assert_eq!(writes(&cluster), none, "winpool adopt writes nothing");
+    assert_eq!(writes(&cluster), [], "winpool adopt writes nothing");
 
     let file = cluster.control_plane.directory().join("adopted.yaml");
     fs::write(&file, &output.stdout).unwrap();

@@ -48,7 +48,8 @@ async fn every_command_that_reads_a_cluster_takes_kubeconfig_and_context() {
         let with = |more: &[&str]| without_kubeconfig(&[command, more].concat());
         let real = with(&["--kubeconfig", &file, "--context", "real"]);
         assert_eq!(real.status, status, "{command:?}: {}{}", real.stdout, real.stderr);
-        assert_eq!(with(&["--kubeconfig", &file]).status, 3, "{command:?} uses the current context");
+        let unreachable = with(&["--kubeconfig", &file]);
+        assert_eq!((unreachable.status, unreachable.stdout.as_str()), (3, ""), "{command:?} uses the current context");
         assert_eq!(with(&[]).status, 3, "{command:?} without a cluster");
         let unknown = with(&["--kubeconfig", &file, "--context", "reel"]);
         let expected = "winpool: --context: the kubeconfig has no context reel. Existing contexts: gone, real\n";
@@ -75,10 +76,6 @@ async fn cleanup_lists_its_writes_and_asks_on_a_terminal() {
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
     cluster.until_ready("web").await.unwrap();
     operator.stop().await.unwrap();
-
-    let output = run(&cluster, &["cleanup"]);
-    assert_eq!(output.status, 2, "{}", output.stderr);
-    assert!(output.stderr.contains("Use --dry-run to see what it would remove, and --yes"), "{}", output.stderr);
 
     let planned = run(&cluster, &["cleanup", "--dry-run"]);
     let question = format!("Make {} writes? [y/N] ", planned.lines().len());

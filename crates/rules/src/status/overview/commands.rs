@@ -64,11 +64,11 @@ impl<'a> Places<'a> {
     }
 
     /// The commands for a type and reason. Those that name what the pool does not have are omitted.
-    pub fn commands(&self, condition: &str, reason: &str) -> impl Iterator<Item = String> {
+    pub fn commands(&self, condition: &str, reason: &str) -> Vec<String> {
         let matches =
             |row: &&(&str, &str, &[&str])| [ANY, condition].contains(&row.0) && [ANY, reason].contains(&row.1);
         let commands = COMMANDS.iter().find(matches).map_or(&[][..], |(_, _, commands)| commands);
-        commands.iter().filter_map(|command| self.filled(command, reason)).collect::<Vec<_>>().into_iter()
+        commands.iter().filter_map(|command| self.filled(command, reason)).collect()
     }
 
     fn filled(&self, command: &str, reason: &str) -> Option<String> {
@@ -115,7 +115,7 @@ mod tests {
             ("SpecValid", reason::INVALID, &["kubectl describe wnp web"]),
         ];
         for (condition, reason, expected) in table {
-            assert_eq!(places.commands(condition, reason).collect::<Vec<_>>(), expected, "{condition}/{reason}");
+            assert_eq!(places.commands(condition, reason), expected, "{condition}/{reason}");
         }
     }
 }

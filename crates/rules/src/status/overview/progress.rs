@@ -27,7 +27,6 @@ pub struct PoolProgress {
     /// The machines from the current template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines: Option<Share>,
-    /// The nodes that are being changed.
     pub in_work: Vec<String>,
     /// The nodes that wait, in their order.
     pub next: Vec<String>,
@@ -36,12 +35,9 @@ pub struct PoolProgress {
     pub since: Option<Timestamp>,
 }
 
-/// A part of a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// How many are done.
     pub done: usize,
-    /// How many there are.
     pub total: usize,
 }
 

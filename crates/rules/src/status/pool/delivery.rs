@@ -28,13 +28,11 @@ pub fn rollout<'a>(input: &'a ReportInput) -> Option<&'a RolloutPlan> {
 
 /// How nodes get a configuration that they do not run, as far as it is decided.
 pub enum DeliveryDecision {
-    /// The pool does not write.
     Withheld,
     /// A person or a tool of the user delivers the ConfigMap.
     Manual,
     /// The agents report that they have applied it.
     AppliedByAgents,
-    /// Cluster API is replacing the machines.
     MachinesAreReplaced,
     /// The machines are not from the current template.
     MachinesAreOld,

@@ -15,7 +15,6 @@ use winpool_core::ForeignText;
 
 use super::input::{NodeMessages, ReportInput, worst_of};
 
-/// The reasons, worst first.
 const WORST_FIRST: [&str; 3] = [reason::SECRETS_READABLE, reason::VOLUME_NOT_ENCRYPTED, reason::SERVICE_NOT_RESTARTED];
 
 /// What a node lacks: a reason of the condition, and the message.

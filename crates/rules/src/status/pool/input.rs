@@ -32,11 +32,9 @@ const QUOTED: usize = 128;
 
 /// A pool with its plan and the outcomes of its writes.
 pub struct ReportInput<'a> {
-    /// The observed state.
     pub snapshot: &'a Snapshot,
     pub pool: &'a Pool,
     pub spec: &'a Spec,
-    /// The parts of its plan.
     pub active: &'a ActivePool,
     /// The outcomes of the plan's operations.
     pub done: &'a Done,
@@ -45,7 +43,6 @@ pub struct ReportInput<'a> {
 }
 
 impl ReportInput<'_> {
-    /// The members for which `holds` is true.
     pub fn nodes<'a>(&'a self, holds: impl Fn(&Member) -> bool + 'a) -> Vec<&'a Member> {
         self.active.members.iter().filter(|member| holds(member)).collect()
     }
@@ -85,7 +82,6 @@ impl ReportInput<'_> {
         }
     }
 
-    /// The profile of the pool, if it is valid.
     pub fn profile(&self) -> Option<&Profile> {
         self.snapshot.profile_of(self.spec)
     }
@@ -101,7 +97,6 @@ impl ReportInput<'_> {
         failed.map(|(write, error)| (&write.object, error))
     }
 
-    /// The date of the reconcile.
     pub fn today(&self) -> jiff::civil::Date {
         self.snapshot.now.to_zoned(jiff::tz::TimeZone::UTC).date()
     }
@@ -111,7 +106,6 @@ fn list_command(selector: &str) -> String {
     format!("List the nodes: kubectl get nodes -l {}", shell_quoted(selector))
 }
 
-/// The names of nodes.
 pub fn names<'a>(members: &[&'a Member]) -> Vec<&'a str> {
     members.iter().map(|member| member.node.name.as_str()).collect()
 }
@@ -121,12 +115,10 @@ pub fn names<'a>(members: &[&'a Member]) -> Vec<&'a str> {
 pub struct NodeMessages<'a>(BTreeMap<String, BTreeSet<&'a str>>);
 
 impl<'a> NodeMessages<'a> {
-    /// Adds a message about nodes.
     pub fn add(&mut self, message: String, nodes: impl IntoIterator<Item = &'a str>) {
         self.0.entry(message).or_default().extend(nodes);
     }
 
-    /// Adds the messages of others.
     pub fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }
@@ -140,7 +132,6 @@ impl<'a> NodeMessages<'a> {
         self.0.values().flatten().copied().collect()
     }
 
-    /// The number of nodes.
     pub fn count(&self) -> usize {
         self.nodes().len()
     }

@@ -1,6 +1,6 @@
 //! The flag about known issues.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use winpool_api::{
     conditions::{ComputedCondition, KNOWN_ISSUES},
@@ -32,7 +32,7 @@ pub fn known_issues(input: &ReportInput) -> Option<ComputedCondition> {
     if found.is_empty() && unknown.is_empty() {
         return None;
     }
-    let nodes: BTreeSet<_> = found.iter().flat_map(|finding| &finding.nodes).collect();
+    let nodes: HashSet<_> = found.iter().flat_map(|finding| &finding.nodes).collect();
     let mut text = some_messages(found.iter().map(|finding| finding.message(input.workloads())));
     if !found.is_empty() {
         text = format!("{text}. To hide the first issue: {}. {}", acknowledge(input, found[0].issue.id), input.list());

@@ -53,22 +53,22 @@ pub fn spec_valid(input: &ReportInput) -> ComputedCondition {
     if !input.spec.refused.is_empty() {
         return SPEC_VALID.because(reason::INVALID, Problem::list(&input.spec.refused));
     }
-    let mut message = "the spec is valid".to_owned();
-    let selected_by_protected = match &input.spec.members {
+    let is_protected = |key: &&String| !kubelet_may_set(key);
+    let selects_by_protected = match &input.spec.members {
         Members::Fallback => false,
         Members::Selector(selector) => {
             let expressions = selector.match_expressions.iter().map(|requirement| &requirement.key);
-            selector.match_labels.keys().chain(expressions).any(|key| !kubelet_may_set(key))
+            selector.match_labels.keys().chain(expressions).any(|key| is_protected(&key))
         }
     };
-    let protected = input.spec.labels.keys().find(|key| !kubelet_may_set(key));
-    if let Some(label) = protected.filter(|_| !selected_by_protected) {
-        message = format!(
-            "{message}, but a kubelet can set the labels of spec.nodeSelector on its own Node and so get label {label}, which \
-             protects pods. Select by a label with the prefix node-restriction.kubernetes.io/ as well"
-        );
-    }
-    SPEC_VALID.because(reason::VALID, message)
+    let protected = input.spec.labels.keys().find(is_protected).filter(|_| !selects_by_protected);
+    let warning = protected.map(|label| {
+        format!(
+            ", but a kubelet can set the labels of spec.nodeSelector on its own Node and so get label {label}, which protects pods. \
+             Select by a label with the prefix node-restriction.kubernetes.io/ as well"
+        )
+    });
+    SPEC_VALID.because(reason::VALID, format!("the spec is valid{}", warning.unwrap_or_default()))
 }
 
 /// That the objects of a kind cannot be listed, and what to do.
@@ -102,26 +102,25 @@ pub fn profile_resolved(input: &ReportInput) -> Option<ComputedCondition> {
     Some(PROFILE_RESOLVED.because(reason, message))
 }
 
-/// `NodesAssigned`.
 pub fn nodes_assigned(input: &ReportInput) -> ComputedCondition {
-    let problem = held(input).or_else(|| unverified_members(input)).or_else(|| shared(input));
-    problem.unwrap_or_else(|| {
-        if let Some(other) = &input.active.other_fallback {
-            let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
-            return NODES_ASSIGNED.because(reason::NODE_CONFLICT, message);
+    if let Some(problem) = held(input).or_else(|| unverified_members(input)).or_else(|| shared(input)) {
+        return problem;
+    }
+    if let Some(other) = &input.active.other_fallback {
+        let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
+        return NODES_ASSIGNED.because(reason::NODE_CONFLICT, message);
+    }
+    let (reason, message) = match (input.active.members.len(), input.snapshot.linux_nodes) {
+        (0, 0) => (reason::NO_NODES, "no Windows node matches".to_owned()),
+        (0, linux) => return only_linux_nodes(input, linux),
+        (count, _) => {
+            let nodes = counted(count, "node");
+            let belong = nodes.agree("belongs", "belong");
+            (reason::ASSIGNED, format!("{nodes} {belong} to this pool alone"))
         }
-        let (reason, message) = match (input.active.members.len(), input.snapshot.linux_nodes) {
-            (0, 0) => (reason::NO_NODES, "no Windows node matches".to_owned()),
-            (0, linux) => return only_linux_nodes(input, linux),
-            (count, _) => {
-                let nodes = counted(count, "node");
-                let belong = nodes.agree("belongs", "belong");
-                (reason::ASSIGNED, format!("{nodes} {belong} to this pool alone"))
-            }
-        };
-        let message: Vec<String> = [message].into_iter().chain(refused_claims(input)).collect();
-        NODES_ASSIGNED.because(reason, message.join(". "))
-    })
+    };
+    let parts: Vec<String> = [message].into_iter().chain(refused_claims(input)).collect();
+    NODES_ASSIGNED.because(reason, parts.join(". "))
 }
 
 /// A selector that matches no Windows node, but this number of Linux nodes.
@@ -223,7 +222,6 @@ pub fn class_states(input: &ReportInput) -> BTreeMap<String, RuntimeClassState> 
     input.active.classes.iter().map(|plan| (plan.name.clone(), state(plan))).collect()
 }
 
-/// `RuntimeClassReady`.
 pub fn runtime_class_ready(input: &ReportInput, states: &BTreeMap<String, RuntimeClassState>) -> ComputedCondition {
     if input.snapshot.refused.contains(&Kind::RUNTIME_CLASS) {
         return RUNTIME_CLASS_READY.because(reason::LIST_REFUSED, list_refused(Kind::RUNTIME_CLASS));
@@ -389,7 +387,6 @@ fn would_strand_pods(input: &ReportInput) -> String {
     )
 }
 
-/// `NodesTainted`.
 pub fn nodes_tainted(input: &ReportInput) -> ComputedCondition {
     let problem = mutual_replacement(input)
         .or_else(|| OBSTACLES.into_iter().find_map(|reason| obstructed(input, reason)))

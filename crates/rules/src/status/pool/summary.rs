@@ -29,7 +29,6 @@ pub struct Summary {
     pub grace: Option<Duration>,
 }
 
-/// Summarises the conditions of a pool.
 pub fn summary(input: &ReportInput, found: &[ComputedCondition]) -> Summary {
     let grace = |condition: &ComputedCondition| grace_left(input, condition);
     let (hidden, visible): (Vec<_>, Vec<_>) = found.iter().partition(|condition| grace(condition).is_some());
@@ -51,17 +50,14 @@ pub fn summary(input: &ReportInput, found: &[ComputedCondition]) -> Summary {
 /// What the summaries depend on in addition to the conditions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Situation {
-    /// Whether the pool has a delivery method.
     pub delivers: bool,
     /// Whether the pool does not write. Then only a profile that cannot be used is wrong.
     pub withheld: bool,
-    /// Whether the API server refuses a write.
     pub refused: bool,
     /// The generation that is still being applied.
     pub applying: Option<i64>,
 }
 
-/// The summaries of conditions.
 #[derive(Debug, Default)]
 pub struct Summaries {
     /// `Ready`, if it is False.
@@ -122,7 +118,6 @@ pub fn see(conditions: &[&ComputedCondition]) -> String {
     format!("see the {messages} of {}", names.join(", "))
 }
 
-/// `Ready` without a problem.
 fn as_specified(input: &ReportInput) -> ComputedCondition {
     match input.active.members.len() {
         _ if input.spec.paused => READY.because(reason::PAUSED, withheld_message(input, "the pool is paused")),

@@ -57,13 +57,8 @@ pub fn workloads_placed(input: &ReportInput) -> Option<ComputedCondition> {
 }
 
 fn problems(input: &ReportInput) -> Option<ComputedCondition> {
-    let issues: Vec<(IssueKind, &AffectedWorkloads)> = input
-        .workloads()
-        .into_iter()
-        .flat_map(|workloads| &workloads.issues)
-        .filter(|(kind, _)| !kind.is_os_mismatch())
-        .map(|(kind, affected)| (*kind, affected))
-        .collect();
+    let issues = input.workloads().into_iter().flat_map(|workloads| &workloads.issues);
+    let issues: Vec<_> = issues.filter(|(kind, _)| !kind.is_os_mismatch()).collect();
     let (worst, affected) = issues.first()?;
     // The first is the reason of the condition.
     let others = issues.iter().skip(1).map(|(kind, affected)| format!("{}: {}", kind.name(), messages(affected)));

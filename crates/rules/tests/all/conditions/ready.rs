@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
-use serde_json::{Value, json};
+use serde_json::json;
 use winpool_api::WindowsNodePoolStatus;
 use winpool_rules::{
     operation::{Done, Outcome, RejectedPart, Rejection, Unwritten},
@@ -11,8 +11,7 @@ use winpool_rules::{
     status::pool::report,
 };
 
-use super::status;
-use winpool_model::{Model, NODE, POOL, node, pool};
+use winpool_model::{Model, NODE, POOL, condition, node, status, web};
 
 const REFUSAL: &str = "admission webhook denied the request";
 
@@ -20,10 +19,7 @@ const REFUSAL: &str = "admission webhook denied the request";
 fn model() -> Model {
     let mut model = Model::new();
     join(&mut model, "win-1");
-    let spec = json!({
-        "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}, "labels": {"team": "web"},
-    });
-    model.put(POOL, "web", pool(spec));
+    model.put(POOL, "web", web(json!({"labels": {"team": "web"}})));
     model
 }
 
@@ -174,13 +170,12 @@ fn a_pool_stays_ready_while_a_new_node_is_written() {
 #[test]
 fn a_conflict_of_pools_has_a_grace_period() {
     let mut model = ready_model();
-    let late = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"kubernetes.io/arch": "amd64"}}});
-    model.put(POOL, "late", pool(late));
+    let late = json!({"nodeSelector": {"matchLabels": {"kubernetes.io/arch": "amd64"}}});
+    model.put(POOL, "late", web(late));
     reconcile(&mut model, None);
     assert_eq!(ready(&model), ("True", 1));
     model.now += SignedDuration::from_secs(30);
     reconcile(&mut model, None);
     assert_eq!(ready(&model), ("False", 1));
-    let conditions: Value = json!(status(&model, "web").conditions);
-    assert_eq!(conditions[0]["reason"], "NodeConflict");
+    assert_eq!(condition(&model, "web", "Ready").1, "NodeConflict");
 }

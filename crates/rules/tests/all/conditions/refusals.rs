@@ -1,7 +1,7 @@
 //! What the conditions, the columns and the events report about writes that fail, by class. Which answer of the API server
 //! has which outcome is tested at the writer.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use winpool_api::WindowsNodePoolStatus;
 use winpool_core::{Objects, kind::Kind};
 use winpool_rules::{
@@ -10,7 +10,7 @@ use winpool_rules::{
     status::{Report, pool::report},
 };
 
-use winpool_model::{Model, NODE, POOL, PROFILE, node, pool, profile};
+use winpool_model::{Model, NODE, POOL, PROFILE, node, profile, web};
 
 fn answer(code: u16, message: &str) -> WriteError {
     let cause = ErrorCause::Status { code, reason: String::new(), fields: [].into() };
@@ -21,8 +21,7 @@ fn answer(code: u16, message: &str) -> WriteError {
 fn reported(outcome: &Outcome) -> Report<WindowsNodePoolStatus> {
     let mut model = Model::new();
     model.put(NODE, "win-1", node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
-    let spec = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
-    model.put(POOL, "web", pool(spec));
+    model.put(POOL, "web", web(json!({})));
     let snapshot = model.snapshot();
     let plan = plan(&snapshot, "web").unwrap();
     let writes = plan.steps.iter().flatten().cloned();
@@ -35,14 +34,12 @@ fn reported(outcome: &Outcome) -> Report<WindowsNodePoolStatus> {
 }
 
 /// A snapshot of a converged pool and a new node, in which objects of a kind cannot be listed.
-fn without(kind: Kind, spec: &serde_json::Value) -> (Model, Snapshot) {
+fn without(kind: Kind, spec: Value) -> (Model, Snapshot) {
     let web_node = || node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([]));
     let mut model = Model::new();
     model.put(NODE, "win-1", web_node());
     model.put(PROFILE, "standard", profile(json!({})));
-    let mut fields = json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": "web"}}});
-    fields.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    model.put(POOL, "web", pool(fields));
+    model.put(POOL, "web", web(spec));
     model.converge();
     model.put(NODE, "win-2", web_node());
     let mut snapshot = Snapshot { refused: [kind].into(), ..model.snapshot() };
@@ -57,7 +54,6 @@ fn without(kind: Kind, spec: &serde_json::Value) -> (Model, Snapshot) {
 
 #[test]
 fn a_kind_that_cannot_be_listed_costs_what_needs_it_and_nothing_else() {
-    let with_profile = json!({"profileRef": {"name": "standard"}});
     let table = [
         (Kind::NODE, "NodesAssigned", "refuses to list nodes", vec![]),
         (Kind::PROFILE, "ProfileResolved", "refuses to list windowsruntimeprofiles", vec!["win-2"]),
@@ -65,7 +61,7 @@ fn a_kind_that_cannot_be_listed_costs_what_needs_it_and_nothing_else() {
         (Kind::CONFIG_MAP, "ConfigRendered", "refuses to list configmaps", vec!["win-2"]),
     ];
     for (kind, condition, message, written) in table {
-        let (_, snapshot) = without(kind, &with_profile);
+        let (_, snapshot) = without(kind, json!({"profileRef": {"name": "standard"}}));
         let plan = plan(&snapshot, "web").unwrap();
         let writes = || plan.steps.iter().flatten();
         let nodes: Vec<_> =
@@ -90,7 +86,7 @@ fn a_kind_that_cannot_be_listed_costs_what_needs_it_and_nothing_else() {
 #[test]
 fn a_pool_that_does_not_need_a_kind_is_ready_without_it_and_a_cleanup_waits_for_it() {
     for kind in [Kind::PROFILE, Kind::CONFIG_MAP] {
-        let (mut model, snapshot) = without(kind, &json!({"deletionPolicy": "Cleanup"}));
+        let (mut model, snapshot) = without(kind, json!({"deletionPolicy": "Cleanup"}));
         let planned = plan(&snapshot, "web").unwrap();
         let status = report(&snapshot, &planned, &Done { complete: true, ..Done::default() }).status;
         let reasons: Vec<_> = status.conditions.iter().map(|condition| &condition.reason).collect();
