@@ -39,13 +39,12 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 /// Running kubelets. They stop when this is dropped; their Nodes stay.
 ///
 /// Their tasks belong to the async runtime in which they were started, so start them in the test that needs them.
-#[derive(Debug)]
 pub struct Kubelets {
     shared: Shared,
     tasks: Mutex<Tasks>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Tasks {
     pods: Option<JoinHandle<()>>,
     configuration: Option<JoinHandle<()>>,
@@ -193,12 +192,6 @@ impl Drop for Kubelets {
     }
 }
 
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("machines", &self.machines).finish_non_exhaustive()
-    }
-}
-
 impl Shared {
     fn machines(&self) -> MutexGuard<'_, BTreeMap<String, Machine>> {
         self.machines.lock().unwrap_or_else(PoisonError::into_inner)
@@ -215,8 +208,8 @@ impl Shared {
         images.into_iter().find_map(|image| Some((image.clone(), refusals.get(image)?.clone())))
     }
 
-    fn machine(&self, name: &str) -> Option<Machine> {
-        self.machines().get(name).cloned()
+    fn machine(&self, name: &str) -> Result<Machine> {
+        self.machines().get(name).cloned().ok_or_else(|| anyhow!("no simulated node {name}"))
     }
 
     fn nodes(&self) -> Api<Node> {
@@ -224,7 +217,7 @@ impl Shared {
     }
 
     async fn register(&self, name: &str) -> Result<()> {
-        let machine = self.machine(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
+        let machine = self.machine(name)?;
         let object = machine.node.object(machine.configuration(), &self.version)?;
         let created = self.nodes().create(&PostParams::default(), &object).await;
         self.remove_not_ready(created.with_context(|| format!("registering node {name}"))?).await
@@ -232,13 +225,13 @@ impl Shared {
 
     /// Reports a node's status. The capacity for Pods follows the configuration.
     async fn report(&self, name: &str) -> Result<()> {
-        let machine = self.machine(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
+        let machine = self.machine(name)?;
         let _one_at_a_time = machine.status.lock().await;
         self.patch_status(name).await
     }
 
     async fn patch_status(&self, name: &str) -> Result<()> {
-        let machine = self.machine(name).ok_or_else(|| anyhow!("no simulated node {name}"))?;
+        let machine = self.machine(name)?;
         let status = json!({ "status": machine.node.status(machine.configuration(), &self.version) });
         let patched = self.nodes().patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await;
         let node = patched.with_context(|| format!("reporting the status of node {name}"))?;
@@ -249,7 +242,7 @@ impl Shared {
     /// controller, which would remove it, may not run.
     async fn remove_not_ready(&self, mut node: Node) -> Result<()> {
         let name = node.name_any();
-        if !self.machine(&name).is_some_and(|machine| machine.node.ready) {
+        if !self.machine(&name).is_ok_and(|machine| machine.node.ready) {
             return Ok(());
         }
         loop {
@@ -276,13 +269,14 @@ impl Shared {
 
     /// Puts the configuration that the annotation names now into effect.
     async fn deliver(&self, name: &str) -> Result<()> {
-        let Some(machine) = self.machine(name).filter(|machine| machine.node.takes_configuration) else {
+        let Ok(machine) = self.machine(name) else { return Ok(()) };
+        if !machine.node.takes_configuration {
             return Ok(());
-        };
+        }
         let _one_at_a_time = machine.status.lock().await;
         let node = self.nodes().get_metadata(name).await?;
         let Some(wanted) = node.annotations().get(CONFIG_ANNOTATION) else { return Ok(()) };
-        let current = self.machine(name).and_then(|machine| machine.configuration);
+        let current = self.machine(name)?.configuration;
         if current.is_some_and(|(current, _)| current == *wanted) {
             return Ok(());
         }
@@ -310,7 +304,10 @@ impl Shared {
     /// Starts a waiting Pod, or completes the deletion of one that is being deleted.
     async fn run(&self, pod: Pod) -> Result<()> {
         let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) else { return Ok(()) };
-        let Some(machine) = self.machine(node).filter(|machine| machine.node.ready) else { return Ok(()) };
+        let Ok(machine) = self.machine(node) else { return Ok(()) };
+        if !machine.node.ready {
+            return Ok(());
+        }
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let name = pod.name_any();
         if pod.metadata.deletion_timestamp.is_some() {
@@ -335,9 +332,7 @@ impl Shared {
         }
         Ok(())
     }
-}
 
-impl Shared {
     /// Emits one event for each Pod with the reason why its sandbox does not start.
     async fn report_sandbox(&self, pod: &Pod, node: &str, message: &str) -> Result<()> {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());

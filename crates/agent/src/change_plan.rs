@@ -22,7 +22,6 @@ pub struct FileEdit {
 /// A service definition before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceEdit {
-    /// The definition that is restored by a rollback.
     pub before: ServiceDefinition,
     pub after: ServiceDefinition,
 }
@@ -47,7 +46,6 @@ pub struct Restart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthEndpoint {
     pub port: u16,
-    /// The path, such as `/healthz`.
     pub path: String,
 }
 
@@ -56,7 +54,6 @@ pub struct HealthEndpoint {
 pub struct RuntimeCheck {
     /// The named pipe of containerd, such as `\\.\pipe\containerd-containerd`.
     pub pipe: String,
-    /// The pause image of the configuration, if it has one.
     pub pause_image: Option<String>,
     /// Whether the change can make an image available: it changes mirrors, the settings of registries, or the proxy.
     pub changes_pulls: bool,

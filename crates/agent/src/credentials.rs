@@ -23,17 +23,11 @@ pub enum CredentialsError {
     /// The container was not started as HostProcess container with a ServiceAccount.
     #[error("environment variable {0} is not set. Run the agent as a HostProcess container with a ServiceAccount")]
     NotSet(&'static str),
-    /// A file of the ServiceAccount cannot be read.
     #[error("cannot read {path}: {error}")]
-    Unreadable {
-        path: String,
-        /// The error of the operating system.
-        error: io::Error,
-    },
+    Unreadable { path: String, error: io::Error },
     /// The certificate authority of the cluster is not in PEM format.
     #[error("{path} has no certificate: {error}")]
     InvalidCertificate { path: String, error: pem::Error },
-    /// The address of the API server is not a host and a port.
     #[error("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are no address: {0}")]
     InvalidAddress(#[from] http::uri::InvalidUri),
 }

@@ -37,7 +37,6 @@ pub trait Cluster {
 /// The phase of a pod, as far as it is relevant here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodPhase {
-    /// It runs.
     Running,
     /// It is pending, or has completed.
     Other,
@@ -51,7 +50,6 @@ pub enum PodsError {
     /// The kubeconfig of the kubelet does not exist, cannot be used, or is not accepted.
     #[error("{0}")]
     Kubeconfig(String),
-    /// The API server does not answer.
     #[error("{0}")]
     Unavailable(#[from] io::Error),
 }
@@ -79,7 +77,6 @@ impl Default for Limits {
 /// Why a change is undone without the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreCause {
-    /// Windows has started again.
     Reboot,
     /// Somebody runs `winpool-agent restore`.
     ByHand,
@@ -102,7 +99,6 @@ pub enum NextStep {
     Continue,
     /// Call again after a short time, or when the desired configuration changes.
     Wait,
-    /// Nothing is in progress.
     Idle,
 }
 
@@ -110,7 +106,6 @@ pub enum NextStep {
 pub struct Cycle<'a> {
     host: &'a dyn Host,
     limits: Limits,
-    /// The saved state.
     journal: Journal,
     /// Since when all services have been healthy, with their processes. It is not durable: after a crash it starts again.
     healthy: Option<(Timestamp, Vec<u32>)>,

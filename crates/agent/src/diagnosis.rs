@@ -26,7 +26,7 @@ use winpool_render::powershell::quoted;
 use super::{
     host::{Host, ServiceState},
     layout::{self, Layout},
-    script,
+    script::{self, Lines},
 };
 
 const NETWORK: &str = include_str!("diagnosis/network.ps1");
@@ -48,13 +48,11 @@ const MAX_NAME: usize = 48;
 const MEBIBYTE: u64 = 1024 * 1024;
 /// The directory of RKE2's agent, unless its data directory is set.
 const RKE2: &str = "C:/var/lib/rancher/rke2/agent";
-/// The end of a list that was read.
-const READ: &str = "read";
 
 /// Reads a node. `kubelet` is the configuration that its kubelet uses.
 pub fn read(host: &dyn Host, requested_at: Time, kubelet: Option<&Value>) -> NodeDiagnosis {
     let read_at = Time(host.now());
-    let network = Network::parse(&script::output(host, NETWORK, NETWORK_LIMIT));
+    let network = Network(Lines::parse(&script::output(host, NETWORK, NETWORK_LIMIT)));
     let mut diagnosis = NodeDiagnosis {
         requested_at,
         read_at,
@@ -69,33 +67,20 @@ pub fn read(host: &dyn Host, requested_at: Time, kubelet: Option<&Value>) -> Nod
         ports: network.list("port", usize::MAX, |port| port.parse().ok()).map(|ports| sorted(ports, MAX_PORTS)),
         adapters: network.list("adapter", 16, adapter_of),
         services: services(host),
-        largest_log: network.values("containerlog").next().and_then(|log| container_log(log, kubelet)),
+        largest_log: network.0.values("containerlog").next().and_then(|log| container_log(log, kubelet)),
         logs: LOG_SOURCES.iter().filter_map(|source| log_end(host, source)).collect(),
     };
     limit(&mut diagnosis);
     diagnosis
 }
 
-/// The lines that the script printed, by their first word.
-struct Network(BTreeMap<String, Vec<String>>);
+/// What the script printed.
+struct Network(Lines);
 
 impl Network {
-    fn parse(output: &str) -> Self {
-        let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, value) in output.lines().filter_map(|line| line.split_once('|')) {
-            lines.entry(name.to_owned()).or_default().push(value.trim().to_owned());
-        }
-        Self(lines)
-    }
-
-    fn values(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.0.get(name).into_iter().flatten().map(String::as_str).filter(|value| *value != READ)
-    }
-
     /// The lines of `name`, if the list `of` was read.
     fn lists(&self, of: &str, name: &str) -> Option<Vec<&str>> {
-        let is_read = self.0.get(of).is_some_and(|lines| lines.last().is_some_and(|last| last == READ));
-        is_read.then(|| self.values(name).collect())
+        self.0.is_read(of).then(|| self.0.values(name).collect())
     }
 
     fn list<T>(&self, name: &str, max: usize, value: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {

@@ -49,7 +49,6 @@ const REBOOT_KEYS: [&str; 2] = [
     r"SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending",
     r"SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired",
 ];
-/// Has the value `UBR`.
 const WINDOWS: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 /// Has a key for each plugin: MicrosoftDocs/sdk-api, `ccgplugins`, `ICcgDomainAuthCredentials`.
 const CCG_PLUGINS: &str = r"SYSTEM\CurrentControlSet\Control\CCG\COMClasses";
@@ -59,9 +58,7 @@ const HNS_STATE: &str = r"SYSTEM\CurrentControlSet\Services\hns\State";
 /// What the API server and the kubelet of the node know about it.
 #[derive(Clone, Debug, Default)]
 pub struct FactReference {
-    /// The time of the API server.
     pub time: Option<Timestamp>,
-    /// The configuration that the kubelet uses.
     pub kubelet: Option<Value>,
 }
 
@@ -78,10 +75,10 @@ pub fn read(host: &dyn Host, reference: &FactReference, former: &NodeFacts) -> N
         services: layout.iter().flat_map(|layout| of_services(host, layout, &services)).collect(),
         reboot_pending: is_any_present(&REBOOT_KEYS.map(registry)),
         revision: registry(WINDOWS).flatten().and_then(|key| key.values.get("UBR")?.parse().ok()),
-        booted_at: machine.booted_at.map(|booted| started(booted, former)),
+        booted_at: machine.booted_at().map(|booted| started(booted, former)),
         clock_offset_seconds: reference.time.and_then(|time| clock_offset(host.now(), time, former)),
         images_fill_disk: machine.used_percent(images).and_then(|used| fills_disk(used, reference, former)),
-        domain_joined: machine.domain_joined,
+        domain_joined: machine.domain_joined(),
         ccg_plugins: registry(CCG_PLUGINS).map(|key| first(key.unwrap_or_default().keys, MAX_ITEMS)),
         compartment_namespace: registry(HNS_STATE).map(|key| is_set(key.as_ref(), "EnableCompartmentNamespace")),
         csi_proxy_pipes: machine.csi_proxy_pipes().map(|pipes| first(pipes, 2 * MAX_ITEMS)),

@@ -8,7 +8,6 @@ use winpool_api::ServiceStart;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceState {
-    /// It does not run.
     Stopped,
     /// It is starting or stopping.
     Pending,
@@ -22,7 +21,6 @@ pub enum ServiceState {
 /// The definition of a service in the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceDefinition {
-    /// The name, such as `kubelet`.
     pub name: String,
     /// `ImagePath`: the command line, with `%VARIABLES%` expanded.
     pub command: String,
@@ -39,7 +37,6 @@ pub struct ServiceDefinition {
 /// How the service manager treats a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServicePolicy {
-    /// How it is started.
     pub start: ServiceStart,
     /// Whether it is started again when it fails; `None` if that cannot be read.
     pub restarts: Option<bool>,
@@ -50,7 +47,6 @@ pub struct ServicePolicy {
 pub struct RegistryKey {
     /// The texts, and the numbers as decimal text. The name of the default value is empty. Values of other types are left out.
     pub values: BTreeMap<String, String>,
-    /// The names of the keys below it.
     pub keys: Vec<String>,
 }
 
@@ -68,10 +64,8 @@ pub struct ProgramOutput {
 /// Why the container runtime did not do something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuntimeError {
-    /// It cannot be reached at its address.
     #[error("the container runtime does not answer at {address}: {why}")]
     Unreachable { address: String, why: String },
-    /// It answers that it failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -160,9 +154,7 @@ pub trait Host {
     /// Installs or removes the service that restores the last good configuration when Windows starts.
     fn set_restore_service(&self, installed: bool) -> io::Result<()>;
 
-    /// The current time.
     fn now(&self) -> Timestamp;
 
-    /// Waits.
     fn sleep(&self, time: Duration);
 }

@@ -43,7 +43,6 @@ pub struct Journal {
 /// A configuration, and how often its application was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigId {
-    /// The name of the ConfigMap.
     pub config: String,
     pub digest: String,
     /// A higher number requests a rejected configuration again.
@@ -54,7 +53,6 @@ pub struct ConfigId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastRejection {
     pub id: ConfigId,
-    /// Why it was rolled back.
     pub failure: RollbackCause,
 }
 
@@ -62,14 +60,12 @@ pub struct PastRejection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollbackCause {
     pub reason: RollbackReason,
-    /// The details, such as the name of the service.
     pub message: String,
 }
 
 /// Whether a change is applied or undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
-    /// The new content is written.
     Apply,
     /// The former content is restored, because of a failure.
     RollBack(RollbackCause),
@@ -78,9 +74,7 @@ pub enum Direction {
 /// The next action of a change. Each can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChangeStage {
-    /// Write files and service definitions.
     Write,
-    /// Restart services.
     Restart,
     /// Wait until the services are healthy; since the restart.
     Verify(Timestamp),
@@ -92,9 +86,7 @@ pub enum ChangeStage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurrentChange {
     pub id: ConfigId,
-    /// Whether it is applied or undone.
     pub direction: Direction,
-    /// The next action.
     pub stage: ChangeStage,
     /// The files and service definitions, former and new, and the services to restart.
     pub plan: ChangePlan,

@@ -40,7 +40,6 @@ named_enum! {
         /// kubeadm with nssm and a start script.
         KubeadmNssm = "kubeadm-nssm",
         Rke2 = "rke2",
-        /// Self-managed nodes of EKS.
         Eks = "eks",
         /// Nodes of a managed node group of EKS with an AMI of the user, whose user data EKS does not change.
         EksManaged = "eks-managed",
@@ -52,10 +51,8 @@ named_enum! {
 /// The layout of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The distribution.
     pub kind: LayoutKind,
     pub kubelet: KubeletLayout,
-    /// The container runtime.
     pub containerd: ContainerdLayout,
     /// kube-proxy, if it is a service. It can also run in a pod.
     pub kube_proxy: Option<KubeProxy>,
@@ -72,11 +69,8 @@ impl Layout {
 /// The kubelet of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeletLayout {
-    /// The service to restart.
     pub service: String,
-    /// The path of the executable.
     pub program: String,
-    /// The minor version.
     pub minor: Minor,
     /// The path of the flag `--config`. Only the kubelet of RKE2 has none.
     pub config: Option<String>,
@@ -84,14 +78,12 @@ pub struct KubeletLayout {
     pub drop_ins: Option<String>,
     /// The path of the flag `--kubeconfig`, with which the kubelet reads its pods.
     pub kubeconfig: Option<String>,
-    /// Where its flags are changed.
     pub flags: FlagsPlace,
 }
 
 /// Where the kubelet's flags are changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlagsPlace {
-    /// The command line of its service.
     Service,
     /// `kubeadm-flags.env`, which a start script reads.
     EnvironmentFile {
@@ -100,14 +92,15 @@ pub enum FlagsPlace {
         script: String,
     },
     /// A file with `kubelet-arg` in the directory of RKE2's configuration.
-    Rke2 { path: String },
+    Rke2 {
+        path: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerdLayout {
     /// The service to restart; that of the kubelet for RKE2.
     pub service: String,
-    /// The path of the executable.
     pub program: String,
     pub version: ContainerdVersion,
     /// The path of `config.toml`, which need not exist.
@@ -128,7 +121,6 @@ pub struct KubeProxy {
     pub health_port: Option<u16>,
 }
 
-/// The time for `--version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 const KUBEADM_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
 const KUBEADM_FLAGS: &str = r"C:\var\lib\kubelet\kubeadm-flags.env";

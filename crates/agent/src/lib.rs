@@ -8,21 +8,21 @@
 //! with a simulated host.
 
 pub mod change_plan;
-pub mod content;
+mod content;
 pub mod credentials;
 pub mod cycle;
-pub mod diagnosis;
+mod diagnosis;
 pub mod expand;
 pub mod facts;
 pub mod host;
 mod in_use;
 pub mod journal;
-pub mod layout;
+mod layout;
 pub mod lock;
 pub mod loopback;
-pub mod merge;
-pub mod plan;
-pub mod preflight;
+mod merge;
+mod plan;
+mod preflight;
 mod refuse;
 pub mod report;
 pub mod run;

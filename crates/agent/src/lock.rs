@@ -4,7 +4,6 @@ use std::io;
 
 use super::host::Host;
 
-/// The name of the agent's program.
 const PROGRAM: &str = "winpool-agent.exe";
 
 /// The error for a command that cannot have the lock at a path, with the processes that could hold it. `own` is the process of the

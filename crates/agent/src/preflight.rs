@@ -6,7 +6,7 @@
 //!   decide. With the real endpoint of the runtime it would remove the node's pods.
 //! - The container runtime pulls the pause image of the configuration.
 //!
-//! All files are below [`DIRECTORY`], which is removed afterwards.
+//! All files are below [`candidate::DIRECTORY`], which is removed afterwards.
 
 mod candidate;
 mod messages;
@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use self::candidate::DIRECTORY;
 use self::{
     candidate::{Candidate, LIMIT},
     messages::{Outcome, classify, last_lines},

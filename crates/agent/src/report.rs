@@ -17,7 +17,6 @@ use super::{
 pub struct ObservedNode {
     /// Whether the programs of the node are checking the desired configuration.
     pub preflight: bool,
-    /// Why the desired configuration was refused.
     pub refusal: Option<Refusal>,
     /// Why nothing could be done at the last attempt, which is repeated.
     pub error: Option<String>,

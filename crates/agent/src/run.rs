@@ -57,11 +57,9 @@ pub struct AgentOptions {
     pub node: String,
     /// The namespace of the operator, with the ConfigMaps.
     pub namespace: String,
-    /// The time limits of a change.
     pub limits: Limits,
     /// What a configuration may do only if the agent allows it.
     pub allowances: Allowances,
-    /// How often the node is compared with the applied configuration.
     pub check_interval: Duration,
     /// The client for the kubelet of the node; `None` if its configuration is not read.
     pub kubelet: Option<Client>,

@@ -31,7 +31,6 @@ use super::host::{RuntimeError, SandboxKind};
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a request without work may take.
 const SHORT: Duration = Duration::from_secs(30);
-/// The name of the pod whose sandbox is started.
 const POD: &str = "winpool-check";
 
 /// A connection to the container runtime.

@@ -1,6 +1,6 @@
 //! PowerShell scripts that read something on the node, and print a line for each value.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use winpool_render::powershell::quoted;
 
@@ -24,4 +24,29 @@ pub fn output(host: &dyn Host, script: &str, limit: Duration) -> String {
 /// Texts as an array.
 pub fn array<T: AsRef<str>>(texts: &[T]) -> String {
     format!("@({})", texts.iter().map(|text| quoted(text.as_ref())).collect::<Vec<_>>().join(", "))
+}
+
+/// The end of a list that was read.
+const READ: &str = "read";
+
+/// The lines `NAME|VALUE` that a script printed, by their name. What it did not print is not known.
+pub struct Lines(BTreeMap<String, Vec<String>>);
+
+impl Lines {
+    pub fn parse(output: &str) -> Self {
+        let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in output.lines().filter_map(|line| line.split_once('|')) {
+            lines.entry(name.to_owned()).or_default().push(value.trim().to_owned());
+        }
+        Self(lines)
+    }
+
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.get(name).into_iter().flatten().map(String::as_str).filter(|value| *value != READ)
+    }
+
+    /// Whether a list was read until its end.
+    pub fn is_read(&self, list: &str) -> bool {
+        self.0.get(list).is_some_and(|lines| lines.last().is_some_and(|last| last == READ))
+    }
 }

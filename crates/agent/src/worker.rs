@@ -53,13 +53,10 @@ pub struct Worker<'a> {
     refused: Option<(ConfigId, Timestamp)>,
     /// The configuration that the node was last compared with, and when.
     compared: Option<(ConfigId, Timestamp)>,
-    /// Whether that comparison succeeded.
     is_compared: bool,
     /// The facts that were read last, and when.
     facts: Option<(NodeFacts, Timestamp)>,
-    /// The answer to the request of a diagnosis.
     diagnosis: Option<NodeDiagnosis>,
-    /// The status that was written last.
     reported: Option<WindowsNodeConfigStatus>,
 }
 
@@ -312,7 +309,7 @@ mod tests {
         cycle::{PodPhase, PodsError},
         host::RegistryKey,
         tests::{
-            fake::{FakeHost, output},
+            fake::{FakeHost, data, output},
             layouts,
         },
     };
@@ -329,6 +326,10 @@ mod tests {
     }
 
     impl FakeSource {
+        fn with(data: BTreeMap<String, String>) -> Self {
+            Self { data: data.into(), ..Self::default() }
+        }
+
         fn last(&self) -> WindowsNodeConfigStatus {
             self.reported.borrow().last().cloned().unwrap()
         }
@@ -376,7 +377,11 @@ mod tests {
     }
 
     fn files(max_pods: u32) -> BTreeMap<String, String> {
-        BTreeMap::from([("kubelet.yaml".to_owned(), format!("maxPods: {max_pods}\n"))])
+        data(&[("kubelet.yaml", &format!("maxPods: {max_pods}\n"))])
+    }
+
+    fn worker<'a>(host: &'a FakeHost, source: &'a FakeSource) -> Worker<'a> {
+        Worker::resume(host, source, Limits::default(), CHECK_INTERVAL).unwrap()
     }
 
     fn spec() -> WindowsNodeConfigSpec {
@@ -415,8 +420,8 @@ mod tests {
             let mut host = layouts::eks(flags);
             host.0.get_mut().programs.push(("kubelet.exe", "--config", output(1, "", ACCEPTED)));
             let labels = BTreeMap::from([(label.to_owned(), "web".to_owned())]);
-            let source = FakeSource { data: files(42).into(), labels, ..FakeSource::default() };
-            let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+            let source = FakeSource { labels, ..FakeSource::with(files(42)) };
+            let mut worker = worker(&host, &source);
             worker.reconcile(Some(&spec()));
             let reported = source.last();
             assert_eq!((reported.phase, reported.layout.as_str()), (phase, layout), "{label} {flags}");
@@ -425,10 +430,9 @@ mod tests {
 
     #[test]
     fn a_refusal_stays_in_the_status_until_the_configuration_has_the_digest_of_the_spec() {
-        let (host, source) = (FakeHost::new("", []), FakeSource::default());
-        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        let (host, source) = (FakeHost::new("", []), FakeSource::with(files(99)));
+        let mut worker = worker(&host, &source);
         let spec = spec();
-        source.data.replace(files(99));
         for _ in 0..3 {
             assert_eq!(worker.reconcile(Some(&spec)), NextStep::Wait, "it is checked again soon");
         }
@@ -447,16 +451,13 @@ mod tests {
 
     #[test]
     fn a_configuration_with_a_mirror_is_refused_unless_the_agent_itself_allows_the_host() {
-        let mirror = "[host.'https://mirror.example']\n".to_owned();
-        let data = BTreeMap::from([("hosts.mcr.microsoft.com.toml".to_owned(), mirror)]);
+        let data = data(&[("hosts.mcr.microsoft.com.toml", "[host.'https://mirror.example']\n")]);
         let spec = WindowsNodeConfigSpec { digest: settings::digest_of(&data), ..spec() };
         for (entry, reason) in [("other.example", "NotAllowed"), ("mirror.example", "UnknownLayout")] {
             // The simulated host has no kubelet that the agent can configure.
-            let (host, source) =
-                (FakeHost::new("", []), FakeSource { data: data.clone().into(), ..FakeSource::default() });
+            let (host, source) = (FakeHost::new("", []), FakeSource::with(data.clone()));
             let hosts = vec![entry.parse().unwrap()];
-            let worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
-            worker.allowing(Allowances { hosts, ..Allowances::default() }).reconcile(Some(&spec));
+            worker(&host, &source).allowing(Allowances { hosts, ..Allowances::default() }).reconcile(Some(&spec));
             assert_eq!(source.phases().last(), Some(&(NodeConfigPhase::Refused, reason.to_owned())), "{entry}");
         }
     }
@@ -464,12 +465,11 @@ mod tests {
     #[test]
     fn an_applied_configuration_that_is_assigned_again_is_applied_only_on_a_node_that_was_compared() {
         // The simulated host has no kubelet that the agent can configure, so that it cannot be compared either.
-        let (host, source) = (FakeHost::new("", []), FakeSource::default());
+        let (host, source) = (FakeHost::new("", []), FakeSource::with(files(42)));
         let unconfirmed = spec();
         let applied = Journal { applied: Some(config_id(&unconfirmed)), ..Journal::default() };
         applied.save(&host).unwrap();
-        source.data.replace(files(42));
-        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        let mut worker = worker(&host, &source);
         for _ in 0..3 {
             assert_eq!(worker.reconcile(Some(&unconfirmed)), NextStep::Idle);
         }
@@ -484,11 +484,10 @@ mod tests {
 
     #[test]
     fn facts_are_read_while_the_node_is_idle_and_written_when_they_change() {
-        let (host, source) = (FakeHost::new("", []), FakeSource::default());
+        let (host, source) = (FakeHost::new("", []), FakeSource::with(files(42)));
         let confirmed = WindowsNodeConfigSpec { confirmed: Some(spec().digest), ..spec() };
         Journal { applied: Some(config_id(&confirmed)), ..Journal::default() }.save(&host).unwrap();
-        source.data.replace(files(42));
-        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        let mut worker = worker(&host, &source);
         let mut after = |minutes: u64, key: &'static str| {
             host.sleep(Duration::from_secs(60 * minutes));
             if !key.is_empty() {
@@ -507,7 +506,6 @@ mod tests {
         }
     }
 
-    /// The spec with a request of this minute.
     fn requested(minute: Option<i64>) -> WindowsNodeConfigSpec {
         let at = minute.map(|minute| Time(Timestamp::from_second(60 * minute).unwrap()));
         WindowsNodeConfigSpec { diagnose: at, ..spec() }
@@ -515,9 +513,8 @@ mod tests {
 
     #[test]
     fn a_request_is_answered_once_and_the_answer_ends_with_it() {
-        let (host, source) = (FakeHost::new("", []), FakeSource::default());
-        source.data.replace(files(42));
-        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        let (host, source) = (FakeHost::new("", []), FakeSource::with(files(42)));
+        let mut worker = worker(&host, &source);
         for (minute, answered, readings) in
             [(None, None, 0), (Some(1), Some(60), 1), (Some(1), Some(60), 1), (Some(2), Some(120), 2), (None, None, 2)]
         {
@@ -532,8 +529,8 @@ mod tests {
     fn a_node_is_not_read_for_a_diagnosis_while_it_is_changed() {
         let mut host = layouts::eks("");
         host.0.get_mut().programs.push(("kubelet.exe", "--config", output(1, "", ACCEPTED)));
-        let source = FakeSource { data: files(42).into(), ..FakeSource::default() };
-        let mut worker = Worker::resume(&host, &source, Limits::default(), CHECK_INTERVAL).unwrap();
+        let source = FakeSource::with(files(42));
+        let mut worker = worker(&host, &source);
         worker.reconcile(Some(&requested(Some(1))));
         let last = source.last();
         assert_eq!((last.phase, last.diagnosis), (NodeConfigPhase::Applying, None));

@@ -21,6 +21,7 @@ use winpool_facts::{
 use winpool_render::{
     Scope,
     containerd::{ContainerdInput, toml},
+    toml_layer,
 };
 
 const PAUSE: &str = "mcr.microsoft.com/oss/kubernetes/pause:3.9";
@@ -119,16 +120,6 @@ fn leaves(table: &Table) -> BTreeMap<Vec<String>, Value> {
     found
 }
 
-/// Tables are merged, every other value is replaced.
-fn merge(base: &mut Table, layer: &Table) {
-    for (name, value) in layer {
-        match (base.get_mut(name), value) {
-            (Some(Value::Table(base)), Value::Table(layer)) => merge(base, layer),
-            _ => drop(base.insert(name.clone(), value.clone())),
-        }
-    }
-}
-
 /// Reads a whole file with containerd, and compares the result with the expected values.
 fn check_whole(program: &Program, file: &str, expected: &Table) -> Result<()> {
     let keys = program.release_line.keys;
@@ -218,23 +209,15 @@ fn bootstraps(keys: &Keys, version: u32, reads: ContainerdVersion) -> Vec<(&'sta
          [plugins.'io.containerd.gc.v1.scheduler']\nschedule_delay = '0s'\nstartup_delay = '200ms'\n"
     );
     // sig-windows-tools: the defaults, with other folders for CNI.
-    let mut with_folders = Table::new();
-    let (CniBin::Directory(bin) | CniBin::Directories(bin)) = keys.cni_bin;
-    let list = matches!(keys.cni_bin, CniBin::Directories(_));
-    let folder = Value::from(r"C:\opt\cni\bin");
-    set(&mut with_folders, bin, if list { Value::Array(vec![folder]) } else { folder });
-    set(&mut with_folders, keys.cni_conf_dir, Value::from(r"C:\etc\cni\net.d"));
-    set(&mut with_folders, &["version"], Value::from(i64::from(version)));
+    let folders = match keys.cni_bin {
+        CniBin::Directories(_) => r"bin_dirs = ['C:\opt\cni\bin']",
+        CniBin::Directory(_) => r"bin_dir = 'C:\opt\cni\bin'",
+    };
+    let sig_windows_tools =
+        format!("version = {version}\n[plugins.'{runtime}'.cni]\n{folders}\nconf_dir = 'C:\\etc\\cni\\net.d'\n");
     let parsed = |text: String| text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
-    vec![("image-builder", parsed(image_builder)), ("AKS", parsed(aks)), ("sig-windows-tools", with_folders)]
-}
-
-fn set(table: &mut Table, path: &[&str], value: Value) {
-    let Some((key, outer)) = path.split_last() else { return };
-    let inner = outer
-        .iter()
-        .fold(table, |table, key| table.entry(*key).or_insert_with(|| Table::new().into()).as_table_mut().unwrap());
-    inner.insert((*key).into(), value);
+    let files = [("image-builder", image_builder), ("AKS", aks), ("sig-windows-tools", sig_windows_tools)];
+    files.map(|(name, text)| (name, parsed(text))).into()
 }
 
 /// The bootstrap's file and the layer, combined as described in the first lines of the layer.
@@ -243,7 +226,7 @@ fn combined(program: &Program, bootstrap: &Table, layer: &str) -> Files {
         DropIn::DeepMerge => Files { main: bootstrap.to_string(), drop_in: Some(layer.to_owned()) },
         DropIn::ReplacesSection => {
             let mut merged = bootstrap.clone();
-            merge(&mut merged, &layer.parse().unwrap());
+            toml_layer::merge(&mut merged, &layer.parse().unwrap()).unwrap();
             Files { main: merged.to_string(), drop_in: None }
         }
     }

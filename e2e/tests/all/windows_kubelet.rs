@@ -234,7 +234,7 @@ fn profiles(minor: Minor) -> Vec<Value> {
             "featureGates": all_gates(minor),
         }}),
         json!({
-            "kubelet": {"priorityClass": "Idle", "systemReserved": {}, "extra": {
+            "kubelet": {"priorityClass": "Idle", "systemReserved": {}, "logging": {"verbosity": 1}, "extra": {
                 "authentication": {
                     "anonymous": {"enabled": false},
                     "webhook": {"enabled": true, "cacheTTL": "2m"},
@@ -387,6 +387,7 @@ fn a_field_of_the_cluster_with_which_the_kubelet_does_not_start_is_removed_by_th
 fn a_relative_value_of_resolv_conf_in_a_file_is_a_path_and_one_of_the_flag_is_not() {
     let program = Program::new().unwrap();
     let layer = program.layer(&json!({}), &taints());
+    assert_eq!(program.resolvers(&layer), "", "what is rendered reads no file");
     let mut in_file = layer.clone();
     in_file.args.retain(|arg| arg != "--resolv-conf=");
     in_file.yaml = in_file.yaml.replace("resolvConf: \"\"", "resolvConf: Host");
@@ -405,18 +406,4 @@ fn a_whole_configuration_is_accepted_and_has_what_the_cluster_decides() {
     let files = of_kubelet(&standalone(&taints(), &checked(&json!({})), &variant, &bootstrap).unwrap());
     assert_eq!(yaml_of(&files)["clusterDNS"], json!(["10.96.0.10"]));
     program.accepts(&files).unwrap_or_else(|refusal| panic!("{refusal}\n{files:#?}"));
-}
-
-#[test]
-fn the_name_servers_of_pods_are_not_those_of_a_file() {
-    let program = Program::new().unwrap();
-    assert_eq!(program.resolvers(&program.layer(&json!({}), &taints())), "");
-}
-
-#[test]
-fn the_verbosity_is_accepted() {
-    let program = Program::new().unwrap();
-    let files = program.layer(&json!({"kubelet": {"logging": {"verbosity": 1}}}), &[]);
-    program.accepts(&files).unwrap();
-    assert_eq!(yaml_of(&files)["logging"]["verbosity"], 1);
 }

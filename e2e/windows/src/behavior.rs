@@ -19,8 +19,6 @@ pub enum Failure {
     Crash(Duration),
     /// `slow=TIME`: health and readiness come late.
     Slow(Duration),
-    /// `unhealthy`: health checks are answered with 500.
-    Unhealthy,
     /// `hang`: health checks are not answered.
     Hang,
     /// `not-ready`: the node is not ready.
@@ -43,7 +41,6 @@ impl Failure {
             None => match text {
                 "exit-early" => Self::ExitEarly,
                 "start-pending" => Self::StartPending,
-                "unhealthy" => Self::Unhealthy,
                 "hang" => Self::Hang,
                 "not-ready" => Self::NotReady,
                 "no-pull" => Self::NoPull,

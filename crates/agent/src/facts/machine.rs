@@ -7,103 +7,93 @@
 //! MicrosoftDocs/windows-driver-docs, `storage/msft-volume.md`; MicrosoftDocs/windows-powershell-docs, `storage/Get-Volume.md`;
 //! kubernetes-csi/csi-proxy, README (the names of the pipes).
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::{host::Host, script};
+use crate::{
+    host::Host,
+    script::{self, Lines},
+};
 
 const SCRIPT: &str = include_str!("machine.ps1");
-/// How long the script may take.
 const LIMIT: Duration = Duration::from_secs(60);
 /// `ProtectionStatus` of a volume.
 const PROTECTED: &str = "1";
 const UNPROTECTED: &str = "0";
 /// What the path of a volume of this machine begins with, such as `\\?\Volume{…}\`.
 const VOLUME_PATH: &str = r"\\?\";
-/// The end of a list that was read.
-const READ: &str = "read";
 
-/// The answers. What the script did not print is not known.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct MachineAnswers {
-    /// The security descriptor of a directory, by its index.
-    descriptors: BTreeMap<String, String>,
-    /// The volume of a directory, by its index.
-    volumes: BTreeMap<String, Volume>,
-    encryption: BTreeMap<String, String>,
-    encryption_is_read: bool,
-    /// When Windows was started.
-    pub booted_at: Option<Timestamp>,
-    /// Whether it belongs to a domain.
-    pub domain_joined: Option<bool>,
-    pipes: Vec<String>,
-    pipes_are_read: bool,
-}
+/// The answers: directories by their index.
+pub struct MachineAnswers(Lines);
 
 /// A volume: its path, and its sizes in bytes.
-#[derive(Debug, PartialEq, Eq)]
-struct Volume {
-    path: String,
+struct Volume<'a> {
+    path: &'a str,
     size: u64,
     free: u64,
 }
 
 impl MachineAnswers {
-    /// Runs the script for these directories.
     pub fn read(host: &dyn Host, directories: &[String]) -> Self {
-        Self::parse(&script::output(host, &format!("$directories = {}\n{SCRIPT}", script::array(directories)), LIMIT))
+        let script = format!("$directories = {}\n{SCRIPT}", script::array(directories));
+        Self(Lines::parse(&script::output(host, &script, LIMIT)))
     }
 
-    fn parse(output: &str) -> Self {
-        let mut machine = Self::default();
-        for line in output.lines() {
-            match line.split('|').collect::<Vec<_>>()[..] {
-                ["acl", index, descriptor] => drop(machine.descriptors.insert(index.into(), descriptor.into())),
-                ["volume", index, path, size, free] if path.starts_with(VOLUME_PATH) => {
-                    if let (Ok(size), Ok(free)) = (size.parse(), free.parse()) {
-                        machine.volumes.insert(index.into(), Volume { path: path.to_lowercase(), size, free });
-                    }
-                }
-                ["encryption", READ] => machine.encryption_is_read = true,
-                ["encryption", volume, status] => drop(machine.encryption.insert(volume.to_lowercase(), status.into())),
-                ["boot", time] => machine.booted_at = time.parse().ok(),
-                ["domain", joined] => machine.domain_joined = joined.to_ascii_lowercase().parse().ok(),
-                ["pipe", READ] => machine.pipes_are_read = true,
-                ["pipe", path] => machine.pipes.extend(path.rsplit('\\').next().map(str::to_owned)),
-                _ => {}
-            }
-        }
-        machine
+    /// The answer about a directory.
+    fn of_directory(&self, name: &str, index: usize) -> Option<&str> {
+        let index = index.to_string();
+        self.0
+            .values(name)
+            .filter_map(|line| line.split_once('|'))
+            .find(|(of, _)| *of == index)
+            .map(|(_, answer)| answer)
     }
 
-    /// The security descriptor of a directory.
     pub fn descriptor(&self, index: usize) -> Option<&str> {
-        self.descriptors.get(&index.to_string()).map(String::as_str)
+        self.of_directory("acl", index)
+    }
+
+    fn volume(&self, index: usize) -> Option<Volume<'_>> {
+        let &[path, size, free] = &self.of_directory("volume", index)?.split('|').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let (size, free) = (size.parse().ok()?, free.parse().ok()?);
+        path.starts_with(VOLUME_PATH).then_some(Volume { path, size, free })
     }
 
     /// Whether BitLocker protects the volume of a directory. It can only protect the volumes that it lists.
     pub fn is_encrypted(&self, index: usize) -> Option<bool> {
-        let volume = self.volumes.get(&index.to_string()).filter(|_| self.encryption_is_read)?;
-        match self.encryption.get(&volume.path).map(String::as_str) {
-            Some(PROTECTED) => Some(true),
-            Some(UNPROTECTED) | None => Some(false),
+        let volume = self.volume(index).filter(|_| self.0.is_read("encryption"))?;
+        let mut statuses = self.0.values("encryption").filter_map(|line| line.split_once('|'));
+        match statuses.find(|(path, _)| path.eq_ignore_ascii_case(volume.path)) {
+            Some((_, PROTECTED)) => Some(true),
+            Some((_, UNPROTECTED)) | None => Some(false),
             Some(_) => None,
         }
+    }
+
+    pub fn booted_at(&self) -> Option<Timestamp> {
+        self.0.values("boot").next()?.parse().ok()
+    }
+
+    pub fn domain_joined(&self) -> Option<bool> {
+        self.0.values("domain").next()?.to_ascii_lowercase().parse().ok()
     }
 
     /// How much of the volume of a directory is used, in percent, as the kubelet computes it: kubernetes/kubernetes,
     /// `pkg/kubelet/images/image_gc_manager.go`.
     pub fn used_percent(&self, index: usize) -> Option<u64> {
-        let volume = self.volumes.get(&index.to_string())?;
+        let volume = self.volume(index)?;
         Some(100_u64.saturating_sub(volume.free.checked_mul(100)?.checked_div(volume.size)?))
     }
 
     /// The names of the pipes of csi-proxy, sorted.
     pub fn csi_proxy_pipes(&self) -> Option<Vec<String>> {
-        let mut pipes = self.pipes.clone();
+        let mut pipes: Vec<_> =
+            self.0.values("pipe").filter_map(|path| path.rsplit('\\').next()).map(str::to_owned).collect();
         pipes.sort();
-        self.pipes_are_read.then_some(pipes)
+        self.0.is_read("pipe").then_some(pipes)
     }
 }
 
@@ -119,7 +109,7 @@ mod tests {
     const C: &str = r"\\?\Volume{4c1b02c1-d990-11dc-99ae-806e6f6e6963}\";
 
     fn machine(lines: &[&str]) -> MachineAnswers {
-        MachineAnswers::parse(&lines.join("\r\n").replace("VOLUME", C))
+        MachineAnswers(Lines::parse(&lines.join("\r\n").replace("VOLUME", C)))
     }
 
     #[test]
@@ -159,7 +149,9 @@ mod tests {
 
     #[test]
     fn what_the_script_does_not_print_is_not_known() {
-        assert_eq!(machine(&[]), MachineAnswers::default());
+        let none = machine(&[]);
+        assert_eq!((none.descriptor(0), none.booted_at(), none.domain_joined()), (None, None, None));
+        assert_eq!((none.is_encrypted(0), none.used_percent(0), none.csi_proxy_pipes()), (None, None, None));
         let all = machine(&[
             "acl|0|D:P(A;OICI;GA;;;BA)",
             "boot|2026-11-20T07:00:00.5000000Z",
@@ -170,8 +162,8 @@ mod tests {
             "a line of a profile",
         ]);
         assert_eq!((all.descriptor(0), all.descriptor(1)), (Some("D:P(A;OICI;GA;;;BA)"), None));
-        assert_eq!(all.booted_at, "2026-11-20T07:00:00.5Z".parse().ok());
-        assert_eq!(all.domain_joined, Some(false));
+        assert_eq!(all.booted_at(), "2026-11-20T07:00:00.5Z".parse().ok());
+        assert_eq!(all.domain_joined(), Some(false));
         assert_eq!(all.csi_proxy_pipes(), Some(vec!["csi-proxy-disk-v1".to_owned(), "csi-proxy-volume-v1".to_owned()]));
         assert_eq!(machine(&[r"pipe|\\.\pipe\csi-proxy-disk-v1"]).csi_proxy_pipes(), None);
         assert_eq!(machine(&["pipe|read"]).csi_proxy_pipes(), Some(Vec::new()));
@@ -182,7 +174,7 @@ mod tests {
         let host = FakeHost::new("", []);
         host.0.borrow_mut().programs.push(("powershell.exe", "-NoProfile", output(0, "domain|True\r\n", "")));
         let machine = MachineAnswers::read(&host, &[r"C:\var\lib\kubelet".to_owned(), r"D:\it's".to_owned()]);
-        assert_eq!(machine.domain_joined, Some(true));
+        assert_eq!(machine.domain_joined(), Some(true));
         let run = host.0.borrow().runs[0].clone();
         let begin = format!(
             "{POWERSHELL} -NoProfile -NonInteractive -ExecutionPolicy Bypass -Command $directories = @('C:\\var\\lib\\kubelet', 'D:\\it''s')\n"

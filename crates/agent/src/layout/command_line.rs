@@ -11,7 +11,6 @@ use std::{borrow::Cow, ops::Range};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     pub value: String,
-    /// The bytes of the command line.
     pub range: Range<usize>,
 }
 

@@ -26,7 +26,6 @@ const GCE_SCRIPT: &str = r"C:\k8s-node-setup.psm1";
 const GCE_DIRECTORY: &str = r"c:\etc\kubernetes\node\bin\";
 const MANAGED_LABEL: &str = "eks.amazonaws.com/nodegroup";
 
-/// Refuses a node that another system configures.
 pub(super) fn refuse_managed(host: &dyn Host, services: &[ServiceDefinition]) -> Result<(), Refusal> {
     let kubelet = find(services, &["kubelet"]);
     if find(services, &[WICD]).is_some() {

@@ -65,16 +65,13 @@ fn proxy(variable: &str) -> Option<Diversion> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::merge::allowed;
+    use crate::{merge::allowed, tests::fake::data};
 
     fn refused(key: &str, text: &str, entries: &[&str]) -> Option<String> {
-        let files = BTreeMap::from([(key.to_owned(), text.to_owned())]);
         let hosts = entries.iter().map(|entry| entry.parse().unwrap()).collect();
         let allowances = Allowances { hosts, ..Allowances::default() };
-        check(&allowed::check(&files).unwrap(), &allowances).err().map(|refusal| refusal.message)
+        check(&allowed::check(&data(&[(key, text)])).unwrap(), &allowances).err().map(|refusal| refusal.message)
     }
 
     #[test]

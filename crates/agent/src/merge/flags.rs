@@ -13,7 +13,6 @@ use super::super::layout::command_line::{Argument, arguments, quote};
 pub struct FlagValue {
     /// The name without dashes.
     pub name: String,
-    /// The value, which may be empty.
     pub value: String,
 }
 
@@ -73,7 +72,6 @@ fn find(arguments: &[Argument], name: &str) -> Option<(usize, usize, String)> {
     })
 }
 
-/// A flag without its dashes.
 fn flag_text(argument: &str) -> Option<&str> {
     if let Some(long) = argument.strip_prefix("--") {
         return Some(long).filter(|long| !long.is_empty());

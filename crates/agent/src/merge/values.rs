@@ -31,8 +31,9 @@ pub(super) fn problem(settings: &Map<String, Value>) -> Option<String> {
     settings.iter().find_map(|(name, value)| {
         let wrong = match name.as_str() {
             "systemReserved" | "kubeReserved" => entries(value, RESOURCES, is_amount),
-            "evictionHard" | "evictionSoft" => entries(value, SIGNALS, |text| text.parse::<Threshold>().is_ok()),
-            "evictionMinimumReclaim" => entries(value, SIGNALS, |text| text.parse::<Threshold>().is_ok()),
+            "evictionHard" | "evictionSoft" | "evictionMinimumReclaim" => {
+                entries(value, SIGNALS, |text| text.parse::<Threshold>().is_ok())
+            }
             "evictionSoftGracePeriod" => entries(value, SIGNALS, |text| duration::parse(text).is_some()),
             "containerLogMaxSize" => string(value, is_amount),
             "clusterDNS" => addresses(value),

@@ -21,7 +21,6 @@ pub const RECORD: &str = r"C:\Program Files\winpool\delivered.json";
 /// The changes of a plan.
 pub(super) struct Changes<'a> {
     pub host: &'a dyn Host,
-    /// The services before the changes.
     pub services: Vec<ServiceDefinition>,
     pub components: BTreeSet<Component>,
     /// What earlier configurations changed.
@@ -95,7 +94,6 @@ impl<'a> Changes<'a> {
         Ok(Some(current))
     }
 
-    /// Merges settings into an existing file.
     pub(super) fn merge(
         &mut self,
         path: &str,
@@ -128,17 +126,15 @@ impl<'a> Changes<'a> {
     }
 
     pub(super) fn define(&mut self, name: &str, component: Component, change: impl FnOnce(&mut ServiceDefinition)) {
-        let edit = self.edits.iter().position(|edit| edit.after.name.eq_ignore_ascii_case(name));
         let Some(before) = self.services.iter().find(|service| service.name.eq_ignore_ascii_case(name)) else { return };
-        let mut after = edit.map_or_else(|| before.clone(), |edit| self.edits[edit].after.clone());
+        let mut after = self.service(name).unwrap_or(before).clone();
         change(&mut after);
         if after == *before {
             return;
         }
-        match edit {
-            Some(edit) => self.edits[edit].after = after,
-            None => self.edits.push(ServiceEdit { before: before.clone(), after }),
-        }
+        let edit = ServiceEdit { before: before.clone(), after };
+        self.edits.retain(|edit| !edit.after.name.eq_ignore_ascii_case(name));
+        self.edits.push(edit);
         self.components.insert(component);
     }
 

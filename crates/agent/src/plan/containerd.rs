@@ -28,9 +28,7 @@ use crate::{
     refuse::{list, refuse, unreadable},
 };
 
-/// The name of the drop-in.
 pub const DROP_IN: &str = "50-winpool.toml";
-/// The name of a file with the mirrors of a registry.
 pub(super) const HOSTS_FILE: &str = "hosts.toml";
 /// The directory of drop-ins beside `config.toml`, which containerd's own default configuration imports from 2.2 on.
 const DROP_INS: &str = "conf.d";
@@ -79,7 +77,6 @@ pub(super) fn plan(
     Ok(check)
 }
 
-/// The named pipe of the server.
 fn pipe(settings: &Table, keys: Option<&Keys>) -> String {
     let address = keys.and_then(|keys| at(settings, keys.grpc_address)).and_then(Value::as_str);
     let address = address.filter(|text| !text.is_empty());

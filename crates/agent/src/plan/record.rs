@@ -24,12 +24,9 @@ pub(super) enum Component {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Record {
-    /// The files that the agent writes as a whole.
     pub whole: BTreeMap<String, Whole>,
-    /// The files into which the agent merges settings.
     pub merged: BTreeMap<String, Merged>,
     pub flags: Vec<Named>,
-    /// The environment variables by service.
     pub environment: BTreeMap<String, Vec<Named>>,
 }
 
@@ -43,10 +40,8 @@ pub(super) struct Whole {
     pub before: Option<Vec<u8>>,
 }
 
-/// The notation of a file with settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Format {
-    /// YAML or JSON.
     Yaml,
     Toml,
 }
@@ -56,7 +51,6 @@ pub(super) enum Format {
 pub(super) struct Merged {
     pub component: Component,
     pub format: Format,
-    /// The former content.
     pub before: FileContent,
     /// The content with the settings.
     #[serde(default)]
@@ -68,7 +62,6 @@ pub(super) struct Merged {
 pub(super) struct Setting {
     /// The keys, outermost first.
     pub path: Vec<String>,
-    /// The former value.
     pub before: Option<Value>,
     /// The value that was set; null if the setting was removed.
     pub set: Value,

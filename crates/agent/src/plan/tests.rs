@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     change_plan::{FileEdit, HealthEndpoint, Restart},
     tests::{
-        fake::{FakeHost, output},
+        fake::{FakeHost, data, output},
         layouts::{self, CONTAINERD_CONFIG, EKS_CONFIG, KUBEADM_CONFIG, RKE2},
     },
 };
@@ -25,8 +25,7 @@ const PROXY: (&str, &str) = ("kube-proxy.yaml", "kind: KubeProxyConfiguration\nw
 const ENVIRONMENT: (&str, &str) = ("environment", "HTTPS_PROXY=http://proxy:3128\n");
 
 fn planned(node: &FakeHost, files: &[(&str, &str)]) -> ChangePlan {
-    let config = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
-    plan(node, &config).unwrap_or_else(|refusal| panic!("{}", refusal.message)).1
+    plan(node, &data(files)).unwrap_or_else(|refusal| panic!("{}", refusal.message)).1
 }
 
 /// Whether a plan changes nothing.
@@ -36,8 +35,8 @@ fn is_unchanged(plan: &ChangePlan) -> bool {
 }
 
 fn refused(node: &FakeHost, files: &[(&str, &str)]) -> (RefusalReason, String) {
-    let config = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
-    let refusal = plan(node, &config).map(|(_, plan)| plan).expect_err("a refusal");
+    let refusal = plan(node, &data(files)).map(|(_, plan)| plan).expect_err("a refusal");
+    assert!(node.0.borrow().written.is_empty());
     (refusal.reason, refusal.message)
 }
 
@@ -244,25 +243,6 @@ fn flags_that_override_a_field_of_the_configuration_are_removed() {
     let plan = planned(&node, &[KUBELET]);
     let text = after(&plan, r"C:\var\lib\kubelet\kubeadm-flags.env");
     assert_eq!(text, "KUBELET_KUBEADM_ARGS=\"--node-labels=a=b\"\n");
-    let script = layouts::START_SCRIPT.replace("--cert-dir", "--max-pods=20 --cert-dir");
-    node.put(r"C:\k\StartKubelet.ps1", script.into_bytes());
-    let (reason, message) = refused(&node, &[KUBELET]);
-    assert_eq!(reason, RefusalReason::NotAllowed);
-    assert!(message.contains("sets --max-pods, which overrides kubelet.yaml"), "{message}");
-}
-
-#[test]
-fn a_start_script_with_a_flag_of_its_own_is_refused() {
-    let node = layouts::nssm();
-    let script =
-        layouts::START_SCRIPT.replace("--cert-dir", "--windows-priorityclass=`\"HIGH_PRIORITY_CLASS\"` --cert-dir");
-    node.put(r"C:\k\StartKubelet.ps1", script.into_bytes());
-    let arguments = "--resolv-conf=\n--windows-priorityclass=NORMAL_PRIORITY_CLASS\n";
-    let (reason, message) = refused(&node, &[("kubelet.args", arguments)]);
-    assert_eq!(reason, RefusalReason::NotAllowed);
-    assert!(message.contains("sets --windows-priorityclass= after"), "{message}");
-    let (_, message) = refused(&layouts::nssm(), &[("kubelet.args", "--windows-priorityclass=$(calc)\n")]);
-    assert!(message.contains("PowerShell would change"), "{message}");
 }
 
 #[test]
@@ -272,12 +252,6 @@ fn files_keep_their_encoding_and_what_the_configuration_does_not_set() {
     node.put(KUBEADM_CONFIG, marked.clone().into_bytes());
     let plan = planned(&node, &[KUBELET]);
     assert_eq!(after(&plan, KUBEADM_CONFIG), marked + "maxPods: 110\r\n");
-    let utf16 =
-        |text: &str| [0xFEFF].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect::<Vec<_>>();
-    node.put(KUBEADM_CONFIG, utf16("kind: KubeletConfiguration\n"));
-    let plan = planned(&node, &[KUBELET]);
-    let expected = utf16("kind: KubeletConfiguration\napiVersion: \"kubelet.config.k8s.io/v1beta1\"\nmaxPods: 110\n");
-    assert_eq!(plan.files[0].after.as_ref(), Some(&expected));
     let plan = planned(&layouts::eks(""), &[KUBELET]);
     let json: serde_json::Value = serde_json::from_str(&after(&plan, EKS_CONFIG)).unwrap();
     assert_eq!((&json["maxPods"], &json["clusterDNS"][0]), (&110.into(), &"10.100.0.10".into()));
@@ -324,24 +298,12 @@ fn the_directories_of_cni_are_those_of_the_node_or_of_its_layout() {
         (&layouts::kubeadm(), r"bin_dir = '\\server\bin'", Some("which is")),
     ];
     for (node, text, wrong) in table {
-        let config = BTreeMap::from([("containerd.toml".to_owned(), layer(text))]);
+        let config = data(&[("containerd.toml", &layer(text))]);
         match (plan(node, &config), wrong) {
             (Ok(_), None) => {}
             (Err(refusal), Some(wrong)) => assert!(refusal.message.contains(wrong), "{text}: {}", refusal.message),
             (result, _) => panic!("{text}: {:?}", result.err()),
         }
-    }
-}
-
-#[test]
-fn a_path_on_a_drive_of_another_machine_is_refused() {
-    for (key, text) in [
-        ("containerd.toml", r"root = 'S:\containerd'"),
-        ("hosts.docker.io.toml", "[host.'https://a.example']\nca = 'S:/ca.pem'"),
-    ] {
-        let (reason, message) = refused(&layouts::kubeadm(), &[MIRRORS, HOSTS, (key, text)]);
-        assert_eq!(reason, RefusalReason::NotAllowed);
-        assert!(message.contains("which is on another machine"), "{message}");
     }
 }
 
@@ -359,31 +321,6 @@ fn a_main_file_without_imports_is_made_to_import_the_directory_of_drop_ins() {
 }
 
 #[test]
-fn a_configuration_of_containerd_with_other_paths_is_refused() {
-    let node = |release: &str, text: &str| {
-        let node = layouts::kubeadm().containerd(release);
-        node.put(CONTAINERD_CONFIG, text.as_bytes().to_vec());
-        node
-    };
-    let old_rke2 = layouts::rke2();
-    old_rke2.0.borrow_mut().files.insert(format!(r"{RKE2}\containerd\config.toml"), b"version = 3\n".to_vec());
-    let replaced = node("1.7.27", &layouts::containerd_toml(2));
-    let drop_in = (r"C:\Program Files\containerd\conf.d\10-site.toml".to_owned(), CONTAINERD_1.1.as_bytes().to_vec());
-    replaced.0.borrow_mut().files.extend([drop_in]);
-    let table = [
-        (node("2.3.4", "version = 2\n"), CONTAINERD, "configuration version 2"),
-        (node("1.7.27", "[plugins.cri]\na = 1\n"), CONTAINERD_1, "configuration version 1"),
-        (old_rke2, CONTAINERD, "generated at every start"),
-        (replaced, CONTAINERD_1, r"10-site.toml replaces the settings of io.containerd.grpc.v1.cri"),
-    ];
-    for (node, layer, text) in table {
-        let (reason, message) = refused(&node, &[layer]);
-        assert_eq!(reason, RefusalReason::UnsupportedRuntime);
-        assert!(message.contains(text), "{message}");
-    }
-}
-
-#[test]
 fn the_files_of_registries_are_below_config_path_and_restart_nothing() {
     let node = layouts::kubeadm();
     let plan = planned(&node, &[MIRRORS, HOSTS]);
@@ -392,15 +329,6 @@ fn the_files_of_registries_are_below_config_path_and_restart_nothing() {
     assert_eq!(node.text(path), HOSTS.1);
     let plan = planned(&node, &[MIRRORS, ("hosts.docker.io.toml", "server = 'https://mirror.example'\n")]);
     assert_eq!((paths(&plan), restarted(&plan)), (vec![path], vec![]));
-    let (reason, message) = refused(&layouts::kubeadm(), &[CONTAINERD, HOSTS]);
-    assert_eq!(reason, RefusalReason::NotAllowed);
-    assert!(message.contains("no config_path"), "{message}");
-    let main = "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry.mirrors.x]\nendpoint = []\n";
-    let node = layouts::kubeadm();
-    node.put(CONTAINERD_CONFIG, main.as_bytes().to_vec());
-    let (reason, message) = refused(&node, &[MIRRORS, HOSTS]);
-    assert_eq!(reason, RefusalReason::PreflightFailed);
-    assert!(message.contains("registry.mirrors"), "{message}");
 }
 
 #[test]
@@ -511,33 +439,73 @@ fn a_kube_proxy_that_would_not_start_or_is_too_far_from_the_kubelet_is_refused()
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_refused_and_not_overwritten() {
-    let with = |path: &str, content: &[u8]| {
-        let node = layouts::kubeadm();
-        node.put(path, content.to_vec());
+fn a_configuration_that_does_not_fit_the_files_of_the_node_is_refused() {
+    use RefusalReason::{NotAllowed, PreflightFailed, Unreadable, UnsupportedRuntime};
+    let with = |node: FakeHost, path: &str, content: &[u8]| {
+        node.put(path, content);
         node
     };
+    let script = |flag: &str| {
+        let text = layouts::START_SCRIPT.replace("--cert-dir", &format!("{flag} --cert-dir"));
+        with(layouts::nssm(), r"C:\k\StartKubelet.ps1", text.as_bytes())
+    };
+    let kubelet = |text: &[u8]| with(layouts::kubeadm(), KUBEADM_CONFIG, text);
+    let containerd =
+        |release: &str, text: &str| with(layouts::kubeadm().containerd(release), CONTAINERD_CONFIG, text.as_bytes());
     let missing = layouts::kubeadm();
     missing.0.borrow_mut().files.remove(KUBEADM_CONFIG);
+    let old_rke2 = with(layouts::rke2(), &format!(r"{RKE2}\containerd\config.toml"), b"version = 3\n");
+    let site = r"C:\Program Files\containerd\conf.d\10-site.toml";
+    let replaced = with(containerd("1.7.27", &layouts::containerd_toml(2)), site, CONTAINERD_1.1.as_bytes());
+    let with_mirrors = "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry.mirrors.x]\nendpoint = []\n";
+    let two_flags = ("kubelet.args", "--resolv-conf=\n--windows-priorityclass=NORMAL_PRIORITY_CLASS\n");
+    let calculated = ("kubelet.args", "--windows-priorityclass=$(calc)\n");
+    let remote_root = ("containerd.toml", r"root = 'S:\containerd'");
+    let remote_ca = ("hosts.docker.io.toml", "[host.'https://a.example']\nca = 'S:/ca.pem'");
     let table = [
-        (with(KUBEADM_CONFIG, b"a: [\n"), KUBELET, KUBEADM_CONFIG),
-        (with(KUBEADM_CONFIG, b"a: 1\n---\nb: 1\n"), KUBELET, "several YAML documents"),
-        (with(KUBEADM_CONFIG, b"\xFF\xFF"), KUBELET, "not valid UTF-8"),
-        (with(CONTAINERD_CONFIG, b"version = \n"), CONTAINERD, CONTAINERD_CONFIG),
-        (missing, KUBELET, "does not exist"),
+        (kubelet(b"a: [\n"), vec![KUBELET], Unreadable, KUBEADM_CONFIG),
+        (kubelet(b"a: 1\n---\nb: 1\n"), vec![KUBELET], Unreadable, "several YAML documents"),
+        (kubelet(b"\xFF\xFF"), vec![KUBELET], Unreadable, "not valid UTF-8"),
+        (missing, vec![KUBELET], Unreadable, "does not exist"),
+        (containerd("2.3.4", "version = \n"), vec![CONTAINERD], Unreadable, CONTAINERD_CONFIG),
+        (
+            script("--windows-priorityclass=`\"HIGH_PRIORITY_CLASS\"`"),
+            vec![two_flags],
+            NotAllowed,
+            "sets --windows-priorityclass= after",
+        ),
+        (script("--max-pods=20"), vec![KUBELET], NotAllowed, "sets --max-pods, which overrides kubelet.yaml"),
+        (layouts::nssm(), vec![calculated], NotAllowed, "PowerShell would change"),
+        (layouts::kubeadm(), vec![remote_root], NotAllowed, "which is on another machine"),
+        (layouts::kubeadm(), vec![MIRRORS, remote_ca], NotAllowed, "which is on another machine"),
+        (layouts::kubeadm(), vec![CONTAINERD, HOSTS], NotAllowed, "no config_path"),
+        (containerd("2.3.4", with_mirrors), vec![MIRRORS, HOSTS], PreflightFailed, "registry.mirrors"),
+        (containerd("2.3.4", "version = 2\n"), vec![CONTAINERD], UnsupportedRuntime, "configuration version 2"),
+        (
+            containerd("1.7.27", "[plugins.cri]\na = 1\n"),
+            vec![CONTAINERD_1],
+            UnsupportedRuntime,
+            "configuration version 1",
+        ),
+        (old_rke2, vec![CONTAINERD], UnsupportedRuntime, "generated at every start"),
+        (
+            replaced,
+            vec![CONTAINERD_1],
+            UnsupportedRuntime,
+            "10-site.toml replaces the settings of io.containerd.grpc.v1.cri",
+        ),
     ];
-    for (node, layer, text) in table {
-        let (reason, message) = refused(&node, &[layer]);
-        assert_eq!(reason, RefusalReason::Unreadable, "{message}");
+    for (node, files, expected, text) in table {
+        let (reason, message) = refused(&node, &files);
+        assert_eq!(reason, expected, "{message}");
         assert!(message.contains(text), "{message}");
-        assert!(node.0.borrow().written.is_empty());
     }
 }
 
 #[test]
 fn what_differs_from_an_applied_configuration_is_listed_without_settings_of_others() {
     let files = [KUBELET, ARGS];
-    let config: BTreeMap<_, _> = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+    let config = data(&files);
     let with = |change: &dyn Fn(&str) -> String| {
         let node = applied(layouts::kubeadm(), &files);
         let text = change(&node.text(KUBEADM_CONFIG));

@@ -32,7 +32,7 @@ const PATHS: &[&[&str]] = &[
 ];
 
 /// The directory of the files that the programs check.
-pub const DIRECTORY: &str = r"C:\Program Files\winpool\preflight";
+pub(super) const DIRECTORY: &str = r"C:\Program Files\winpool\preflight";
 /// The time for one program. A kubelet takes less than 3 s.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 const NO_RUNTIME: &str = "npipe:////./pipe/winpool-none";

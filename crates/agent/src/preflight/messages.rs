@@ -3,10 +3,8 @@
 //! Sources: kubelet.exe 1.36 under Wine 10; kubernetes/kubernetes, `cmd/kubelet/app/auth.go` (the two
 //! messages about webhooks).
 
-/// The outcome of a check by a kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It read its configuration completely.
     Accepted,
     /// It does not accept its configuration, with the message that shows it.
     Rejected(String),
@@ -38,7 +36,6 @@ const REJECTED: &[&str] = &[
 const LONGEST: usize = 1000;
 /// Of a longer message, the characters at its start.
 const START: usize = 200;
-/// The number of last lines.
 const LINES: usize = 5;
 
 /// Classifies the messages of a kubelet. A rejection counts also if it continued.

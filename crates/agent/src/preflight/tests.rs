@@ -1,10 +1,8 @@
-use std::collections::BTreeMap;
-
-use super::*;
+use super::{candidate::DIRECTORY, *};
 use crate::{
     plan::plan,
     tests::{
-        fake::{FakeHost, output},
+        fake::{FakeHost, data, output},
         layouts,
     },
 };
@@ -23,8 +21,7 @@ fn with_outputs(mut node: FakeHost, kubelet: ProgramOutput, containerd: ProgramO
 }
 
 fn checked(node: &FakeHost, files: &[(&str, &str)]) -> Result<(), Refusal> {
-    let config: BTreeMap<_, _> = files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
-    let (layout, plan) = plan(node, &config).unwrap();
+    let (layout, plan) = plan(node, &data(files)).unwrap();
     let before = node.0.borrow().files.clone();
     node.0.borrow_mut().runs.clear();
     let result = preflight(node, &layout, &plan);
@@ -41,7 +38,7 @@ const ISOLATED: &str = r"--root-dir=C:\Program Files\winpool\preflight\root --ce
 
 #[test]
 fn the_programs_of_the_node_check_the_changed_files_apart_from_the_running_ones() {
-    let directory = r"C:\Program Files\winpool\preflight";
+    let directory = DIRECTORY;
     let remove = format!(r"C:\Windows\System32\cmd.exe /d /c rmdir /s /q {directory}");
     let pull = || "pull p:2".to_owned();
     let containerd = |program: &str| format!(r"{program} --config {directory}\config.toml config dump");
@@ -109,8 +106,7 @@ fn the_fields_that_are_removed_from_the_file_of_the_kubelet_are_named() {
     let cluster = "singleProcessOOMKill: false\nuserNamespaces: {idsPerPod: 65536}\nmaxPods: 50\n";
     node.put(layouts::KUBEADM_CONFIG, cluster.as_bytes().to_vec());
     let removed = |node: &FakeHost| -> Vec<&'static str> {
-        let config = BTreeMap::from([(KUBELET.0.to_owned(), KUBELET.1.to_owned())]);
-        let (layout, plan) = plan(node, &config).unwrap();
+        let (layout, plan) = plan(node, &data(&[KUBELET])).unwrap();
         let candidate = Candidate::new(node, &layout, &plan);
         let removed = candidate.removed_fields().into_iter();
         removed.inspect(|(path, _)| assert_eq!(*path, layouts::KUBEADM_CONFIG)).map(|(_, field)| field).collect()

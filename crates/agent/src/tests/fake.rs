@@ -31,7 +31,6 @@ pub const KUBECONFIG: &str = r"C:\k\kubelet.conf";
 pub enum Fault {
     /// The agent is killed: this call and all others fail until it is started again.
     Crash,
-    /// Windows restarts.
     Reboot,
     /// Writes fail during the next minute.
     DiskFull,
@@ -50,7 +49,6 @@ impl Fault {
         [Self::Crash, Self::Reboot, Self::DiskFull, Self::Locked, Self::IgnoreStop, Self::Offline, Self::ClockBack];
 }
 
-/// A service of a simulated node.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// The definition for the next start.
@@ -62,38 +60,26 @@ pub struct Service {
     started: SignedDuration,
 }
 
-/// The state of a simulated node.
 #[derive(Debug)]
 pub struct State {
-    /// The files by path.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The services, dependencies first.
     pub services: Vec<Service>,
     /// The output of a program, by the end of its path and its first argument.
     pub programs: Vec<(&'static str, &'static str, ProgramOutput)>,
-    /// The keys of the registry.
     pub registry: BTreeMap<String, RegistryKey>,
-    /// How the service manager treats a service.
     pub policies: BTreeMap<String, ServicePolicy>,
-    /// The command lines that were run.
     pub runs: Vec<String>,
-    /// All files that were written.
     pub written: BTreeMap<String, String>,
     /// Whether the service that restores the last good configuration is installed.
     pub restores: bool,
-    /// What a pull of an image ends with.
     pub pull: Result<(), RuntimeError>,
     /// Whether the process of the kubelet runs on for some seconds when its service has stopped, and a second one cannot start.
     pub lingers: bool,
-    /// Whether the processes can be listed.
     pub lists_processes: bool,
-    /// The phase of the pod `pod-1`.
     pub pod: PodPhase,
     /// The faults, each before a number of calls.
     pub faults: VecDeque<(u32, Fault)>,
-    /// Whether the agent was killed.
     pub crashed: bool,
-    /// Whether Windows restarts.
     pub rebooting: bool,
     uptime: SignedDuration,
     clock: Timestamp,
@@ -101,13 +87,17 @@ pub struct State {
     pids: u32,
 }
 
-/// A simulated node.
 #[derive(Debug)]
 pub struct FakeHost(pub RefCell<State>);
 
 pub fn service(name: &str, command: &str, depends_on: &[&str]) -> ServiceDefinition {
     let depends_on = depends_on.iter().map(|&name| name.to_owned()).collect();
     ServiceDefinition { name: name.to_owned(), command: command.to_owned(), depends_on, ..ServiceDefinition::default() }
+}
+
+/// The data of a ConfigMap.
+pub fn data(files: &[(&str, &str)]) -> BTreeMap<String, String> {
+    files.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
 }
 
 pub fn output(code: i32, stdout: &str, stderr: &str) -> ProgramOutput {
@@ -156,12 +146,10 @@ impl FakeHost {
         Self(RefCell::new(state)).kubelet("1.36.2").containerd("v2.3.4")
     }
 
-    /// The node with this version of the kubelet.
     pub fn kubelet(self, version: &str) -> Self {
         self.with_version("kubelet.exe", &format!("Kubernetes v{version}\r\n"))
     }
 
-    /// The node with this version of containerd.
     pub fn containerd(self, version: &str) -> Self {
         let text = format!("containerd github.com/containerd/containerd/v2 {version} 1677a1796431\n");
         self.with_version("containerd.exe", &text)
@@ -186,7 +174,6 @@ impl FakeHost {
         matches!(kubelet.state, ServiceState::Running { .. }).then(|| kubelet.loaded.1.clone())
     }
 
-    /// The content of a file as text.
     pub fn text(&self, path: &str) -> String {
         String::from_utf8(self.0.borrow().files[path].clone()).unwrap()
     }

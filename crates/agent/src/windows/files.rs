@@ -12,7 +12,6 @@ use std::{
 const TEMPORARY: &str = ".winpool-new";
 /// How often a file that another program keeps open is tried.
 const ATTEMPTS: u32 = 20;
-/// The time between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 /// `ERROR_ACCESS_DENIED`: the file is open without `FILE_SHARE_DELETE`.
 const ACCESS_DENIED: i32 = 5;

@@ -4,7 +4,7 @@ use std::{
     env,
     io::{self, Read},
     os::windows::process::CommandExt,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
@@ -47,11 +47,7 @@ pub(super) fn processes(program: &str) -> io::Result<Vec<u32>> {
     let output = hidden(&system_program("tasklist.exe")).args(["/fo", "csv", "/nh", "/fi", &filter]).output()?;
     match output.status.code() {
         Some(0) => Ok(pids(&String::from_utf8_lossy(&output.stdout))),
-        _ => Err(io::Error::other(format!(
-            "tasklist: {}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        ))),
+        _ => Err(failed("tasklist", &output)),
     }
 }
 
@@ -60,7 +56,6 @@ fn pids(csv: &str) -> Vec<u32> {
     csv.lines().filter_map(|line| line.strip_prefix('"')?.split("\",\"").nth(1)?.parse().ok()).collect()
 }
 
-/// A program of Windows.
 fn system_program(name: &str) -> String {
     let root = env::var("SystemRoot").unwrap_or_else(|_| r"C:\Windows".to_owned());
     format!(r"{root}\System32\{name}")
@@ -72,12 +67,12 @@ pub(super) fn kill(pid: u32) -> io::Result<()> {
     let output = taskkill.args(["/t", "/f", "/pid", &pid.to_string()]).output()?;
     match output.status.code() {
         Some(0 | NO_SUCH_PROCESS) => Ok(()),
-        _ => Err(io::Error::other(format!(
-            "taskkill /t /f /pid {pid}: {}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        ))),
+        _ => Err(failed(&format!("taskkill /t /f /pid {pid}"), &output)),
     }
+}
+
+fn failed(command: &str, output: &Output) -> io::Error {
+    io::Error::other(format!("{command}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 /// A program without console window and without input.

@@ -28,7 +28,6 @@ use super::{
 /// <https://learn.microsoft.com/windows/win32/services/database-of-installed-services>
 const DATABASE: &str = r"SYSTEM\CurrentControlSet\Services";
 
-/// The value with the command line of a service.
 const IMAGE_PATH: &str = "ImagePath";
 
 // <https://learn.microsoft.com/windows/win32/debug/system-error-codes>
@@ -42,7 +41,6 @@ const SERVICE_EXISTS: i32 = 1073;
 
 /// How often a stop is requested from a service that cannot accept it at that time.
 const STOP_ATTEMPTS: u32 = 20;
-/// The time between two requests.
 const STOP_PAUSE: Duration = Duration::from_millis(50);
 
 /// The definitions of the services that have a process of their own. Keys that only their owner may read are left out.
@@ -67,7 +65,6 @@ fn definition(name: String, key: &Key) -> io::Result<Option<ServiceDefinition>> 
     Ok(Some(ServiceDefinition { name, command, unexpanded, depends_on, environment }))
 }
 
-/// The command line as it is stored.
 fn image_path(key: &Key) -> io::Result<Option<String>> {
     optional(key.get_string(IMAGE_PATH))
 }
@@ -243,14 +240,12 @@ pub(super) fn install_restore() -> io::Result<()> {
         account_name: None,
         account_password: None,
     };
-    match manager(ServiceManagerAccess::CREATE_SERVICE)?.create_service(&info, ServiceAccess::empty()) {
-        Err(error) => match io_error(error) {
-            error if error.raw_os_error() == Some(SERVICE_EXISTS) => {
-                open(RESTORE_SERVICE, ServiceAccess::CHANGE_CONFIG)?.change_config(&info).map_err(io_error)
-            }
-            error => Err(error),
-        },
-        Ok(_) => Ok(()),
+    let manager = manager(ServiceManagerAccess::CREATE_SERVICE)?;
+    match manager.create_service(&info, ServiceAccess::empty()).map_err(io_error) {
+        Err(error) if error.raw_os_error() == Some(SERVICE_EXISTS) => {
+            open(RESTORE_SERVICE, ServiceAccess::CHANGE_CONFIG)?.change_config(&info).map_err(io_error)
+        }
+        result => result.map(drop),
     }
 }
 

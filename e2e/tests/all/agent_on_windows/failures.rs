@@ -16,20 +16,15 @@ use super::{CHANGE, Case, Fixture, NODE};
 
 const KUBELET: &[Case] = &[
     ("crash=900", RolledBack, ENDED, "kubelet"),
-    ("exit-early", RolledBack, &["RestartFailed"], "kubelet"),
     // It is killed.
     ("start-pending", RolledBack, &["RestartFailed"], "kubelet: it does not finish its start"),
-    // It answers 500, but maybe not in time.
-    ("unhealthy", RolledBack, &["NotHealthy"], "/healthz"),
     ("hang", RolledBack, &["NotHealthy"], "/healthz"),
-    ("slow=2000", Applied, &[""], ""),
     // It works, and is killed before the next configuration.
     ("ignore-stop", Applied, &[""], ""),
 ];
 
 const CONTAINERD: &[Case] = &[
     ("crash=900", RolledBack, ENDED, "containerd"),
-    ("exit-early", RolledBack, &["RestartFailed"], "containerd"),
     ("no-sandbox", RolledBack, &["SandboxFailed"], "hcs::CreateComputeSystem"),
 ];
 

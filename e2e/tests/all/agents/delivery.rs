@@ -11,7 +11,7 @@ use winpool_api::NodeConfigPhase;
 use super::{Fleet, POOL};
 
 #[tokio::test]
-async fn a_configuration_reaches_every_node_within_the_budget_and_is_proven() {
+async fn a_configuration_reaches_every_node_within_the_budget_is_proven_and_withdrawn() {
     let fleet = Fleet::start(6, &[]).await;
     let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
     fleet.apply_profile(42).await;
@@ -29,6 +29,14 @@ async fn a_configuration_reaches_every_node_within_the_budget_and_is_proven() {
     operator.stop().await.unwrap();
     let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
     fleet.cluster.until_idle().await.unwrap();
+    assert!(fleet.machines.values().all(|machine| machine.kubelet_starts() == 1));
+    operator.kill().unwrap();
+
+    // What it left is deleted by the next one, which has no pool with agents.
+    edit(&fleet.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
+    let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
+    let assigned = async || Ok(fleet.phases().await.len());
+    until("nothing is assigned", SOON, assigned, |count| *count == 0).await.unwrap();
     assert!(fleet.machines.values().all(|machine| machine.kubelet_starts() == 1));
     fleet.cluster.nothing_was_forbidden().unwrap();
     operator.stop().await.unwrap();
@@ -70,25 +78,6 @@ async fn a_node_that_fails_is_rolled_back_and_halts_the_rollout_until_the_profil
     let begun = async || operator.metric("winpool_rollout_start_timestamp_seconds", &[("pool", POOL)]).await;
     until("the rollout has no beginning", SOON, begun, |seconds| *seconds == 0.0).await.unwrap();
     assert_eq!(operator.metric("winpool_node_config_rollbacks_total", &rollbacks).await.unwrap(), 1.0);
-    operator.stop().await.unwrap();
-    fleet.stop().await;
-}
-
-#[tokio::test]
-async fn what_a_stopped_operator_left_is_deleted_by_the_next_one_without_any_pool_with_agents() {
-    let fleet = Fleet::start(2, &[]).await;
-    let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
-    fleet.apply_profile(42).await;
-    fleet.apply_pool(json!({})).await;
-    fleet.until_complete().await;
-    operator.kill().unwrap();
-
-    edit(&fleet.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
-    let operator = fleet.cluster.start_operator(&[], &[]).await.unwrap();
-    let assigned = async || Ok(fleet.phases().await.len());
-    until("nothing is assigned", SOON, assigned, |count| *count == 0).await.unwrap();
-    assert!(fleet.machines.values().all(|machine| machine.kubelet_starts() == 1));
-    fleet.cluster.nothing_was_forbidden().unwrap();
     operator.stop().await.unwrap();
     fleet.stop().await;
 }

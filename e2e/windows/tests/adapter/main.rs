@@ -72,23 +72,22 @@ struct Service {
 impl Service {
     /// A service that runs the fake kubelet with a configuration and a behavior.
     fn kubelet(name: &str, config: &str, behavior: &str) -> Self {
-        let directory = tempfile::Builder::new().prefix("kubelet config ").tempdir().unwrap();
-        let path = directory.path().join("kubelet.yaml");
-        fs::write(&path, format!("kind: KubeletConfiguration\r\n{config}")).unwrap();
-        fs::write(directory.path().join("kubelet.yaml.behavior"), behavior).unwrap();
-        let config = format!("--config={}", path.display());
-        create_service(name, ServiceType::OWN_PROCESS, &fake_kubelet(), &["--windows-service", &config], &[]);
-        Self { name: name.to_owned(), directory }
+        let config = format!("kind: KubeletConfiguration\r\n{config}");
+        Self::new(name, [&fake_kubelet(), "--windows-service"], "kubelet.yaml", &config, behavior)
     }
 
     /// A service that runs the fake containerd with a configuration and a behavior.
     fn containerd(name: &str, config: &str, behavior: &str) -> Self {
-        let directory = tempfile::Builder::new().prefix("containerd config ").tempdir().unwrap();
-        let path = directory.path().join("config.toml");
+        Self::new(name, [&fake_containerd(), "--run-service"], "config.toml", config, behavior)
+    }
+
+    fn new(name: &str, [program, switch]: [&str; 2], file: &str, config: &str, behavior: &str) -> Self {
+        let directory = tempfile::Builder::new().prefix("node config ").tempdir().unwrap();
+        let path = directory.path().join(file);
         fs::write(&path, config).unwrap();
-        fs::write(directory.path().join("config.toml.behavior"), behavior).unwrap();
+        fs::write(directory.path().join(format!("{file}.behavior")), behavior).unwrap();
         let config = format!("--config={}", path.display());
-        create_service(name, ServiceType::OWN_PROCESS, &fake_containerd(), &["--run-service", &config], &[]);
+        create_service(name, ServiceType::OWN_PROCESS, program, &[switch, &config], &[]);
         Self { name: name.to_owned(), directory }
     }
 

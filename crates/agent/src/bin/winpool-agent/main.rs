@@ -109,22 +109,16 @@ enum Failure {
     Cluster(String),
 }
 
-impl Failure {
-    fn status(&self) -> ExitCode {
-        ExitCode::from(match self {
-            Self::Node(_) => 1,
-            Self::Usage(_) => 2,
-            Self::Cluster(_) => 3,
-        })
-    }
-}
-
 fn main() -> ExitCode {
     match node::run(Cli::parse().action) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("winpool-agent: {failure}");
-            failure.status()
+            ExitCode::from(match failure {
+                Failure::Node(_) => 1,
+                Failure::Usage(_) => 2,
+                Failure::Cluster(_) => 3,
+            })
         }
     }
 }

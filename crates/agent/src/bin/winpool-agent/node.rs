@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File, TryLockError},
     io,
-    path::Path,
 };
 
 use http::Uri;
@@ -128,7 +127,7 @@ fn lock_by_hand() -> io::Result<File> {
 }
 
 fn lock_file() -> io::Result<File> {
-    fs::create_dir_all(Path::new(LOCK).parent().unwrap_or(Path::new("")))?;
+    fs::create_dir_all(DIRECTORY)?;
     File::create(LOCK)
 }
 
