@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
 use http_body::Body as _;
 use kube::{Client, client::Body};
 
@@ -29,10 +29,14 @@ pub fn in_pages(client: Client) -> Client {
 }
 
 async fn send(client: Client, request: Request<Body>, fitting: Arc<AtomicU32>) -> kube::Result<Response<Body>> {
-    let Some(requested) = limit(request.uri()) else { return client.send(request).await };
+    let requested = limit(request.uri()).filter(|_| *request.method() == Method::GET);
+    let Some(requested) = requested else { return client.send(request).await };
+    // A list has no body.
+    let (head, _) = request.into_parts();
     let mut objects = requested.min(fitting.load(Ordering::Relaxed)).max(1);
     loop {
-        let Some(page) = with_limit(&request, objects) else { return client.send(request).await };
+        let mut page = Request::from_parts(head.clone(), Body::empty());
+        *page.uri_mut() = with_limit(&head.uri, objects);
         let (parts, body) = client.send(page).await?.into_parts();
         let bound = if objects == 1 { usize::MAX } else { MAX_PAGE };
         if let Some(content) = read(body, bound).await? {
@@ -63,28 +67,14 @@ fn limit(uri: &Uri) -> Option<u32> {
     uri.query()?.split('&').find_map(|one| one.strip_prefix("limit=")?.parse().ok())
 }
 
-/// A list with another number of objects.
-fn with_limit(request: &Request<Body>, objects: u32) -> Option<Request<Body>> {
-    let uri = request.uri();
-    let query = uri.query()?.split('&').map(|one| match one.starts_with("limit=") {
+/// The address of a list with another number of objects.
+fn with_limit(uri: &Uri, objects: u32) -> Uri {
+    let query = uri.query().unwrap_or_default().split('&').map(|one| match one.starts_with("limit=") {
         true => format!("limit={objects}"),
         false => one.to_owned(),
     });
     let query = query.collect::<Vec<_>>().join("&");
-    let mut request = copy(request)?;
-    *request.uri_mut() = format!("{}?{query}", request.uri().path()).parse().ok()?;
-    Some(request)
-}
-
-/// A copy of a request, if its body can be copied.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
-    let mut copy = Request::new(request.body().try_clone()?);
-    copy.method_mut().clone_from(request.method());
-    copy.uri_mut().clone_from(request.uri());
-    *copy.version_mut() = request.version();
-    copy.headers_mut().clone_from(request.headers());
-    copy.extensions_mut().clone_from(request.extensions());
-    Some(copy)
+    format!("{}?{query}", uri.path()).parse().unwrap_or_else(|_| uri.clone())
 }
 
 #[cfg(test)]

@@ -4,13 +4,16 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, Client, api::ListParams};
+use kube::{
+    Api, Client,
+    api::{ListParams, ObjectMeta},
+};
 use tracing::warn;
 use winpool_api::names::{annotation, label};
 use winpool_core::node::WindowsNode;
 use winpool_rules::ownership::Ownership;
 
-use super::{limited, list::PAGE};
+use super::{in_pages, limited, list::PAGE};
 
 /// How long one request may take.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -20,9 +23,9 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub struct UnwatchedNodes(Api<Node>);
 
 impl UnwatchedNodes {
-    /// Lists with this client.
+    /// Lists with this client, in pages of bounded size: kubelets can write large annotations.
     pub fn new(client: Client) -> Self {
-        Self(Api::all(client))
+        Self(Api::all(in_pages(client)))
     }
 
     /// The nodes whose verified record names a pool. `None` if they cannot be listed, which is logged.
@@ -34,18 +37,24 @@ impl UnwatchedNodes {
         Some(nodes.ok()?.into_iter().filter(is_of_pool).collect())
     }
 
-    /// How many Linux nodes match a selector, up to the size of a page: 0 if they cannot be listed, which is logged.
+    /// How many Linux nodes match a selector, at most [`PAGE`]: 0 if they cannot be listed, which is logged.
     pub async fn linux(&self, selector: &str) -> usize {
-        let params = ListParams::default().labels(&format!("{}=linux,{selector}", label::OS)).limit(PAGE);
-        let listed = limited(LIMIT, self.0.list_metadata(&params)).await;
-        let listed = listed.inspect_err(|error| warn!(selector, error, "Linux nodes cannot be counted"));
-        listed.map_or(0, |page| page.items.len())
+        let (mut count, most) = (0, PAGE as usize);
+        let labels = format!("{}=linux,{selector}", label::OS);
+        let counted = self.each_page(&labels, |page| {
+            count += page.len();
+            count < most
+        });
+        match counted.await {
+            Ok(()) => count.min(most),
+            Err(error) => {
+                warn!(selector, error, "Linux nodes cannot be counted");
+                0
+            }
+        }
     }
 
     /// The nodes with a record. The others, which may be thousands of Linux nodes, are read without their spec and status.
-    ///
-    /// # Errors
-    /// If the API server does not answer, or refuses a request.
     pub async fn recorded(&self) -> Result<Vec<WindowsNode>, String> {
         let mut nodes = Vec::new();
         for name in self.names().await? {
@@ -58,17 +67,26 @@ impl UnwatchedNodes {
 
     async fn names(&self) -> Result<BTreeSet<String>, String> {
         let mut names = BTreeSet::new();
-        let mut params = ListParams::default().labels(&format!("{}!=windows", label::OS)).limit(PAGE);
+        let is_recorded = |node: &ObjectMeta| {
+            node.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(annotation::OWNED))
+        };
+        self.each_page(&format!("{}!=windows", label::OS), |page| {
+            names.extend(page.into_iter().filter(is_recorded).filter_map(|node| node.name));
+            true
+        })
+        .await?;
+        Ok(names)
+    }
+
+    /// Calls a function with the metadata of the nodes in each page, until it returns false.
+    async fn each_page(&self, labels: &str, mut more: impl FnMut(Vec<ObjectMeta>) -> bool) -> Result<(), String> {
+        let mut params = ListParams::default().labels(labels).limit(PAGE);
         loop {
             let page = limited(LIMIT, self.0.list_metadata(&params)).await?;
-            let is_recorded = |node: &kube::core::ObjectMeta| {
-                node.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(annotation::OWNED))
-            };
-            let recorded = page.items.into_iter().map(|node| node.metadata).filter(is_recorded);
-            names.extend(recorded.filter_map(|node| node.name));
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            let is_continued = more(page.items.into_iter().map(|node| node.metadata).collect());
+            match page.metadata.continue_.filter(|token| is_continued && !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(names),
+                None => return Ok(()),
             }
         }
     }
