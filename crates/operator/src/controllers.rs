@@ -62,7 +62,6 @@ use crate::{
 
 /// The settings of the operator.
 pub struct OperatorSettings {
-    /// The configuration of the client.
     pub config: kube::Config,
     /// The identity of this process, for the Lease.
     pub identity: String,
@@ -86,13 +85,10 @@ pub struct OperatorSettings {
 pub enum StartError {
     #[error("invalid configuration for the API server")]
     Client(#[source] Box<kube::Error>),
-    /// No key can be generated.
     #[error("the system has no source of random numbers")]
     Random(#[source] getrandom::Error),
-    /// Another process may write.
     #[error(transparent)]
     Lost(#[from] LeadershipLost),
-    /// The API server is too old.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedVersion),
 }
@@ -100,10 +96,6 @@ pub enum StartError {
 /// Runs the operator until the shutdown.
 ///
 /// Reconciles start after the caches are synced, the version of the API server was probed, and this process is the leader.
-///
-/// # Errors
-/// If the client cannot be built, no key can be generated, the API server is older than winpool supports, or this process is
-/// no longer the leader.
 pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Result<(), StartError> {
     let OperatorSettings { config, identity, namespace, metrics, .. } = &settings;
     let elector = settings.leader_election.then(|| {

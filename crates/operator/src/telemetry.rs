@@ -40,24 +40,20 @@ const TRACED: &str = "info,winpool=debug";
 pub enum TelemetryError {
     #[error(transparent)]
     Filter(#[from] FilterError),
-    /// This program cannot send traces.
     #[cfg(not(feature = "otlp"))]
     #[error(
         "traces cannot be sent: this program was built without the feature otlp: unset the OTEL_EXPORTER_OTLP_… variables"
     )]
     WithoutOtlp,
-    /// The OTLP endpoint cannot be used.
     #[cfg(feature = "otlp")]
     #[error("traces cannot be sent: {0}: correct the OTEL_EXPORTER_OTLP_… variables, or unset them")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
     #[cfg(feature = "otlp")]
     #[error("traces cannot be sent: OTEL_EXPORTER_OTLP_PROTOCOL is `{0}`: write grpc or http/protobuf")]
     Protocol(String),
-    /// The HTTP client for OTLP cannot be used.
     #[cfg(feature = "otlp")]
     #[error("traces cannot be sent: {0}")]
     Http(#[from] reqwest::Error),
-    /// Telemetry was started before in this process.
     #[error("telemetry is already started: {0}")]
     Started(#[from] TryInitError),
 }
@@ -67,10 +63,7 @@ pub enum TelemetryError {
 pub struct LogFilter(reload::Handle<EnvFilter, Registry>);
 
 impl LogFilter {
-    /// Replaces the filter.
-    ///
-    /// # Errors
-    /// If `text` is not a filter. The former filter remains in use.
+    /// Replaces the filter. After an error the former one remains in use.
     pub fn set(&self, text: &str) -> Result<(), FilterError> {
         let filter = filter(text)?;
         // This fails only after the log was dropped, at the end of the process.
@@ -94,9 +87,6 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// Starts logs, and traces if the environment enables them. Call it once, in a tokio runtime.
-    ///
-    /// # Errors
-    /// If the filter is invalid, the OTLP endpoint cannot be used, or telemetry is already started.
     pub fn start(log: &str, format: LogFormat) -> Result<Self, TelemetryError> {
         let (filter, handle) = LogFilter::layer(log)?;
         let filter = filter.and(UnverifiedCertificateOnce::default());

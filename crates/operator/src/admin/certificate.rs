@@ -44,7 +44,6 @@ pub enum CertificateError {
     /// Certificate and key do not belong together, or cannot be used.
     #[error("certificate and key: {0}")]
     Pair(#[from] rustls::Error),
-    /// No certificate could be created.
     #[error("a self-signed certificate cannot be created: {0}")]
     SelfSigned(#[from] rcgen::Error),
 }

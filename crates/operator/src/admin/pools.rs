@@ -295,19 +295,6 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_pool_has_no_series() {
-        let pools = Arc::<Pools>::default();
-        for pool in ["web", "batch"] {
-            pools.set(pool, report());
-            pools.add_rollback(pool, "NotHealthy");
-        }
-        pools.remove("web");
-        let samples = samples(&pools);
-        assert!(samples.iter().all(|sample| sample.contains("pool=\"batch\"")), "{samples:#?}");
-        assert!(samples.len() > 20);
-    }
-
-    #[test]
     fn a_pool_without_agents_rollout_and_checked_workloads_has_no_such_series() {
         let pools = Arc::<Pools>::default();
         pools.set("web", PoolReport::default());

@@ -7,7 +7,6 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metri
 
 type Depth = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// The queues by controller.
 #[derive(Default)]
 pub(super) struct Queues(Mutex<BTreeMap<&'static str, Depth>>);
 

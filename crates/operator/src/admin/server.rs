@@ -33,7 +33,7 @@ const MAX_HEAD: usize = 16 * 1024;
 /// The most header fields of a request.
 const MAX_HEADERS: usize = 64;
 /// How long a client may take for the TLS handshake, and to send the head of a request, and a connection may be idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may be open, also with a slow request or response.
 const MAX_LIFETIME: Duration = Duration::from_secs(30);
 /// How long a running response may take after [`MAX_LIFETIME`], or after the shutdown.

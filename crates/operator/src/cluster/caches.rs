@@ -25,7 +25,7 @@ use tracing::debug;
 use winpool_core::{Objects, kind::Kind, node::WindowsNode};
 use winpool_facts::Minor;
 use winpool_rules::{
-    operation::{Done, Outcome, RejectedPart, Rejection, Unwritten, Write, WriteError, WriteTarget},
+    operation::{Done, Outcome, RejectedPart, Rejection, Unwritten, Write, WriteError},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
@@ -54,7 +54,6 @@ const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(10);
 const WRITES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The caches that the reconciles read.
-#[allow(missing_docs)] // the names say it
 pub struct Caches {
     pub pools: Store<Pool>,
     pub nodes: Store<WindowsNode>,
@@ -85,7 +84,6 @@ pub struct Caches {
 
 /// The objects that create pods.
 #[derive(Clone, Default)]
-#[allow(missing_docs)] // the names say it
 pub struct ControllerStores {
     pub deployments: Store<ControllerView<Deployment>>,
     pub stateful_sets: Store<ControllerView<StatefulSet>>,
@@ -127,21 +125,25 @@ impl ControllerStores {
     }
 }
 
-/// The history of winpool's own writes.
+/// How winpool's own writes ended, as far as the next plan depends on it. It is lost with the process, after which each write is
+/// tried once more.
 #[derive(Default)]
 struct WriteHistory {
+    /// The successful writes of fields, which other clients may have reverted. It forgets them by itself.
     reverts: Arc<RevertDetector>,
-    /// What admission rejected, by node.
+    /// The last rejection of taints or metadata by admission, by node: the plan leaves that part out, until it is tried again.
     rejections: BTreeMap<String, RememberedRejection>,
-    /// The RuntimeClasses and ConfigMaps that could not be written, and when that was tried last.
-    unwritten: Vec<(Write, Timestamp)>,
+    /// The RuntimeClasses and ConfigMaps whose last write failed, and when that was: nodes wait for them. Kept until a write
+    /// succeeds, or for [`MAX_AGE`].
+    unwritten: BTreeMap<(Kind, String), (Write, Timestamp)>,
 }
 
 struct RememberedRejection {
     error: WriteError,
     part: RejectedPart,
     at: Timestamp,
-    /// It is forgotten when another generation of the pool, or other taints of the node are observed.
+    /// Name and generation of the pool, and the taints of the node, for which admission decided. With others it may decide
+    /// otherwise, so that the rejection does not count.
     pool: (String, i64),
     taints: Vec<Taint>,
 }
@@ -335,15 +337,15 @@ impl WriteHistory {
             if *outcome == Outcome::Done {
                 reverts.note(&write.identity(), &write.field_writes(), now);
             }
-            if [Kind::RUNTIME_CLASS, Kind::CONFIG_MAP].contains(&write.object.kind) {
-                let is_other =
-                    |other: &WriteTarget| (other.kind, &other.name) != (write.object.kind, &write.object.name);
-                self.unwritten.retain(|(other, _)| is_other(&other.object));
-                self.unwritten.extend((!outcome.succeeded()).then(|| (write.clone(), now)));
+            let (kind, name) = (write.object.kind, write.object.name.clone());
+            if outcome.succeeded() {
+                self.unwritten.remove(&(kind, name));
+            } else if [Kind::RUNTIME_CLASS, Kind::CONFIG_MAP].contains(&kind) {
+                self.unwritten.insert((kind, name), (write.clone(), now));
             }
         }
         reverts.forget(now);
-        self.unwritten.retain(|(_, at)| now.duration_since(*at) < MAX_AGE);
+        self.unwritten.retain(|_, (_, at)| now.duration_since(*at) < MAX_AGE);
     }
 
     /// Remembers what admission rejected of the changes of nodes, and forgets it when it does not any longer.
@@ -401,7 +403,7 @@ impl WriteHistory {
     /// The RuntimeClasses and ConfigMaps that could not be written.
     fn unwritten(&self) -> Unwritten {
         let mut unwritten = Unwritten::default();
-        self.unwritten.iter().for_each(|(write, _)| unwritten.add(write));
+        self.unwritten.values().for_each(|(write, _)| unwritten.add(write));
         unwritten
     }
 }
@@ -410,7 +412,7 @@ impl WriteHistory {
 mod tests {
     use serde_json::json;
     use winpool_rules::{
-        operation::{Action, NodeEdit, Steps, TaintEdit},
+        operation::{Action, NodeEdit, Steps, TaintEdit, WriteTarget},
         pool::{
             nodes::NodePlan,
             plan::{ActivePool, Phase},
@@ -498,16 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_is_forgotten_when_its_node_is_deleted() {
-        let mut bench = Bench::default();
-        bench.write("win-1", rejected(), 0);
-        assert_eq!(bench.waiting(1), 1);
-        bench.write("win-1", Outcome::NotFound, 1);
-        assert_eq!(bench.waiting(1), 0);
-    }
-
-    #[test]
-    fn a_rejection_is_forgotten_with_another_generation_or_other_taints_and_after_five_minutes() {
+    fn a_rejection_is_forgotten_with_another_generation_or_other_taints_with_its_node_and_after_five_minutes() {
         let mut bench = Bench::default();
         bench.write("win-1", rejected(), 0);
         assert_eq!((bench.rejections(1, 1).len(), bench.rejections(2, 1).len()), (1, 0));
@@ -516,7 +509,11 @@ mod tests {
         bench.nodes.insert(WindowsNode { taints: vec![tainted], ..node.clone() });
         assert_eq!(bench.waiting(1), 0);
         bench.nodes.insert(node);
-        bench.write("win-2", rejected(), 300);
+        assert_eq!(bench.waiting(1), 1);
+        bench.write("win-1", Outcome::NotFound, 1);
+        assert_eq!(bench.waiting(1), 0, "a deleted node");
+        bench.write("win-1", rejected(), 1);
+        bench.write("win-2", rejected(), 301);
         assert!(!bench.history.rejections.contains_key("win-1"));
     }
 

@@ -10,7 +10,6 @@ use tokio::{sync::watch, time::Instant};
 #[derive(Clone, Debug)]
 pub struct Claim(watch::Sender<Right>);
 
-/// The right to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Right {
     /// Without leader election.
@@ -20,7 +19,6 @@ enum Right {
     Until(Instant),
 }
 
-/// The write was not sent.
 #[derive(Debug, thiserror::Error)]
 #[error("not sent, because this process is not the leader")]
 pub(super) struct NotLeader;

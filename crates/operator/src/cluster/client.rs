@@ -18,15 +18,11 @@ use crate::admin::Metrics;
 /// ([`WATCH_TIMEOUT_SECONDS`](super::stall::WATCH_TIMEOUT_SECONDS)).
 const READ_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// The request was not sent.
 #[derive(Debug, thiserror::Error)]
 #[error("not sent, because the plan is too old")]
 pub(super) struct DeadlineExceeded;
 
 /// The client of a command.
-///
-/// # Errors
-/// If the configuration is invalid, for instance because its certificates cannot be read.
 pub fn client(config: Config) -> kube::Result<Client> {
     Ok(with_time_limits(single_attempts(config)?))
 }

@@ -34,9 +34,7 @@ fn is_untrusted_certificate(error: &(dyn Error + 'static)) -> bool {
 
 /// Sends one request, to find mistakes in the configuration of the client. An API server that cannot be reached now, or takes
 /// long, may answer later.
-///
-/// # Errors
-/// With cause and remedy, if the API server rejects the credentials, or its certificate is not trusted.
+/// Err: cause and remedy, if the API server rejects the credentials, or its certificate is not trusted.
 pub async fn check_configuration(client: &Client) -> Result<(), String> {
     let Ok(Err(error)) = timeout(LIMIT, client.apiserver_version()).await else { return Ok(()) };
     let remedy = configuration_remedy(&error, status_code(&error));

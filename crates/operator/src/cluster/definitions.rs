@@ -20,9 +20,7 @@ struct Problems {
 }
 
 /// What is wrong with the CustomResourceDefinitions in the cluster, in a sentence; `None` if they are those of this version.
-///
-/// # Errors
-/// With the message, if they may not be read. An API server that does not answer is no error: other requests report it.
+/// Err: why they may not be read. That an API server does not answer, other requests report.
 pub async fn problem_of_definitions(client: &Client) -> Result<Option<String>, String> {
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let mut problems = Problems::default();

@@ -35,10 +35,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Why the key cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The Secret does not exist.
     #[error("Secret {OWNERSHIP_SECRET} does not exist")]
     Missing,
-    /// The Secret has no key of the right length.
     #[error(
         "Secret {OWNERSHIP_SECRET} has no entry `{ENTRY}` of {} bytes: restore it, or delete it, after which the existing records \
          on nodes cannot be verified",
@@ -51,9 +49,6 @@ pub enum KeyError {
 }
 
 /// Reads the key.
-///
-/// # Errors
-/// If the Secret does not exist, has no usable key, or cannot be read.
 pub async fn read(client: &Client, namespace: &str) -> Result<OwnershipKey, KeyError> {
     read_bytes(client, namespace).await.map(|bytes| OwnershipKey::new(&bytes))
 }

@@ -12,9 +12,6 @@ use super::limited;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The KubeProxyConfiguration in the ConfigMap of Windows nodes; `None` if there is none.
-///
-/// # Errors
-/// The API server refused the request, or did not answer.
 pub async fn read_kube_proxy(client: &Client) -> Result<Option<String>, String> {
     let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), CONFIG_MAP_NAMESPACE);
     let found = limited(LIMIT, config_maps.get_opt(CONFIG_MAP)).await?;

@@ -72,10 +72,7 @@ pub async fn list_pools(client: &Client) -> Result<Objects<Pool>, ListError> {
     list_all(client).await
 }
 
-/// All pools of a cluster that has served them before.
-///
-/// # Errors
-/// If the cluster cannot be reached, refuses the request, or does not serve pools, as an API server that starts.
+/// All pools of a cluster that has served them before. An API server that starts may not serve them yet, which is an error.
 pub async fn list_served_pools(client: &Client) -> Result<Objects<Pool>, ListError> {
     read(kinds::all(client.clone(), Kind::POOL)).await.map_err(|error| match status_code(&error) {
         Some(404) => ListError { remedy: definitions::REMEDY, ..ListError::new(Kind::POOL.name, &error) },
@@ -105,9 +102,6 @@ pub async fn list_snapshot_of(client: &Client, namespace: &str, pools: Objects<P
 }
 
 /// The MachineDeployments, MachinePools and MachineSets in a namespace.
-///
-/// # Errors
-/// If the cluster cannot be reached, does not serve the kinds, or rejects a request.
 pub async fn list_machine_objects(client: &Client, namespace: &str) -> Result<Vec<MachineObject>, ListError> {
     let mut objects = Vec::new();
     for kind in MachineObject::KINDS {

@@ -29,7 +29,6 @@ pub const WATCH_TIMEOUT_SECONDS: u32 = 20;
 /// How long a watch may receive nothing: slightly longer than [`WATCH_TIMEOUT_SECONDS`].
 const STALL_TIMEOUT: Duration = Duration::from_secs(24);
 
-/// The watch received nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("the watch received nothing for {STALL_TIMEOUT:?}, closing the connection")]
 struct WatchStalled;

@@ -54,12 +54,10 @@ pub struct ObjectChange<V> {
 }
 
 impl<V: View> ObjectChange<V> {
-    /// The object's name.
     pub fn name(&self) -> &str {
         self.after.as_deref().or(self.before.as_deref()).map_or("", Named::name)
     }
 
-    /// `added`, `changed` or `deleted`.
     pub fn verb(&self) -> &'static str {
         match (&self.before, &self.after) {
             (None, _) => "added",

@@ -54,10 +54,7 @@ impl VersionProbe {
         self.lowest.send_if_modified(|published| std::mem::replace(published, lowest) != lowest);
     }
 
-    /// Probes once.
-    ///
-    /// # Errors
-    /// If an API server is older than winpool supports. One that does not answer is no failure.
+    /// Probes once, and fails if an API server is older than winpool supports. One that does not answer is no failure.
     pub async fn check(&mut self) -> Result<(), UnsupportedVersion> {
         self.probe().await;
         supported(*self.lowest.borrow())

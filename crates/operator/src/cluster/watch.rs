@@ -239,12 +239,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_change_is_handled_once_with_the_object_before_and_after() {
-        let (changes, store, ..) = watched(vec![
+    async fn every_change_is_handled_once_with_the_object_before_and_after_also_after_errors() {
+        let (changes, store, metrics, _) = watched(vec![
             Ok(Event::Init),
             Ok(Event::InitApply(node("a", 1, "web"))),
             Ok(Event::InitApply(node("b", 2, "web"))),
             Ok(Event::InitDone),
+            Err(refused(500)),
+            Err(refused(500)),
             Ok(Event::Apply(node("a", 3, "batch"))),
             Ok(Event::Apply(node("c", 4, "web"))),
             Ok(Event::Delete(node("b", 5, "web"))),
@@ -253,6 +255,7 @@ mod tests {
         .await;
         assert_eq!(changes, ["a: - -> web", "b: - -> web", "a: web -> batch", "c: - -> web", "b: web -> -"]);
         assert_eq!(store.all().names().collect::<Vec<_>>(), ["a", "c"]);
+        assert!(metrics.text().contains("winpool_watch_errors_total{kind=\"Node\"} 2"));
     }
 
     #[tokio::test]
@@ -292,10 +295,9 @@ mod tests {
     #[tokio::test]
     async fn a_store_is_synced_after_the_first_complete_list() {
         let part = vec![Ok(Event::Init), Ok(Event::InitApply(node("a", 1, "web"))), Err(refused(500))];
-        let (changes, store, metrics, readiness) = watched(part).await;
+        let (changes, store, _, readiness) = watched(part).await;
         assert!(changes.is_empty() && store.is_empty() && !readiness.is_ready());
         assert!(tokio::time::timeout(Duration::from_millis(20), store.wait_for_sync()).await.is_err());
-        assert!(metrics.text().contains("winpool_watch_errors_total{kind=\"Node\"} 1"));
 
         let (_, store, metrics, readiness) = watched(vec![Ok(Event::Init), Ok(Event::InitDone)]).await;
         assert!(readiness.is_ready());
@@ -314,22 +316,6 @@ mod tests {
             run_watch(events, store, &Allowances::default(), metrics, readiness_of_nodes, |_| {}).await;
             assert_eq!(readiness.is_ready(), ready, "{code}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_watch_continues_after_errors_with_its_store() {
-        let (changes, store, metrics, _) = watched(vec![
-            Ok(Event::Init),
-            Ok(Event::InitApply(node("a", 1, "web"))),
-            Ok(Event::InitDone),
-            Err(refused(500)),
-            Err(refused(500)),
-            Ok(Event::Apply(node("a", 2, "batch"))),
-        ])
-        .await;
-        assert_eq!(changes, ["a: - -> web", "a: web -> batch"]);
-        assert_eq!(store.len(), 1);
-        assert!(metrics.text().contains("winpool_watch_errors_total{kind=\"Node\"} 2"));
     }
 
     #[tokio::test]

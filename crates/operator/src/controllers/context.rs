@@ -27,7 +27,6 @@ use crate::{
 
 /// What the controllers need to run.
 #[derive(Clone)]
-#[allow(missing_docs)] // the names say it
 pub struct Context {
     pub caches: Arc<Caches>,
     /// Writes the operations of a plan.
@@ -80,7 +79,6 @@ pub struct Writes {
 pub struct ReconcileResult {
     /// When to reconcile again.
     pub requeue: Requeue,
-    /// The outcome for the metrics.
     pub outcome: ReconcileOutcome,
 }
 

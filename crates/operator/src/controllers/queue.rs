@@ -260,7 +260,7 @@ pub(super) fn doubled(first: Duration, times: u32, longest: Duration) -> Duratio
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{advance, sleep};
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -301,13 +301,6 @@ mod tests {
         fn times(&self, object: &str) -> Vec<u128> {
             let log = self.log.lock();
             log.iter().filter(|(_, other)| other == object).map(|(at, _)| at.as_millis()).collect()
-        }
-    }
-
-    async fn run_for(time: Duration) {
-        for _ in 0..time.as_millis() {
-            advance(Duration::from_millis(1)).await;
-            tokio::task::yield_now().await;
         }
     }
 
@@ -415,7 +408,7 @@ mod tests {
     async fn after_the_shutdown_running_reconciles_finish_and_no_other_starts() {
         let bench = bench(Duration::from_secs(3), |_, _| Requeue::Wait);
         bench.enqueuer.enqueue("a", "event");
-        run_for(Duration::from_millis(5)).await;
+        sleep(Duration::from_millis(5)).await;
         bench.enqueuer.enqueue("a", "event");
         bench.enqueuer.enqueue("b", "event");
         bench.shutdown.cancel();
@@ -429,7 +422,7 @@ mod tests {
     async fn the_shutdown_does_not_wait_longer_than_twenty_seconds() {
         let bench = bench(Duration::from_secs(3600), |_, _| Requeue::Wait);
         bench.enqueuer.enqueue("a", "event");
-        run_for(Duration::from_millis(5)).await;
+        sleep(Duration::from_millis(5)).await;
         bench.shutdown.cancel();
         let shutdown = Instant::now();
         bench.worker.await.unwrap();
