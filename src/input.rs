@@ -34,9 +34,6 @@ impl From<Paths> for Vec<PathBuf> {
 }
 
 /// The pools and profiles in files.
-///
-/// # Errors
-/// There is none, or one of them has problems.
 pub(super) fn resources(files: &[PathBuf]) -> Result<ManifestSet, CommandError> {
     resources_among(files, read(files)?, None)
 }

@@ -61,9 +61,6 @@ pub fn text(objects: &[Value], format: OutputFormat) -> String {
 }
 
 /// Writes objects one by one, so that the text of all objects is never in memory.
-///
-/// # Errors
-/// The writer fails.
 pub fn write_objects<'a>(
     out: &mut impl io::Write,
     objects: impl IntoIterator<Item = &'a Value>,

@@ -48,10 +48,13 @@ fn chapter(crd: &Value) -> String {
     let head = format!("\n## {kind}\n\n{}\n", wrapped(&escaped(text(&schema["description"])), ""));
     let known = format!("\n`{}`, scope {scope}, short name {}.\n", text(&names["plural"]), short.join(", "));
     let parts = ["spec", "status"].map(|part| section(&format!("{kind}.{part}"), &schema["properties"][part]));
-    let (rules, _) = checks(schema);
-    let rules: String = rules.iter().map(|rule| item(rule, "")).collect();
-    let rules = if rules.is_empty() { rules } else { format!("\n{rules}") };
-    format!("{head}{known}{rules}{}", parts.concat())
+    format!("{head}{known}{}{}", rules(schema), parts.concat())
+}
+
+/// The rules of an object, each as an item of a list.
+fn rules(schema: &Value) -> String {
+    let rules: String = checks(schema).0.iter().map(|rule| item(rule, "")).collect();
+    if rules.is_empty() { rules } else { format!("\n{rules}") }
 }
 
 /// The section of an object, and those of the objects in it.
@@ -62,14 +65,12 @@ fn section(path: &str, schema: &Value) -> String {
         "" => String::new(),
         text => format!("\n{}\n", wrapped(&escaped(text), "")),
     };
-    let (rules, _) = checks(schema);
-    let rules: String = rules.iter().map(|rule| item(rule, "")).collect();
-    let rules = if rules.is_empty() { rules } else { format!("\n{rules}") };
     let list = fields.iter().map(|(name, field)| entry(path, name, field, required.contains(&name.as_str())));
     let inner = fields.iter().filter_map(|(name, field)| {
         let (suffix, object) = object_in(field)?;
         Some(section(&format!("{path}.{name}{suffix}"), object))
     });
+    let rules = rules(schema);
     format!("\n### {path}\n{description}{rules}\n{}{}", list.collect::<String>(), inner.collect::<String>())
 }
 

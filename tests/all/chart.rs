@@ -16,16 +16,9 @@ fn yaml(file: &str) -> Value {
     serde_saphyr::from_str(&read(file)).unwrap()
 }
 
-/// A documented value.
-#[derive(Debug)]
-struct Documented {
-    path: String,
-    default: Value,
-    description: String,
-}
-
-/// The values of `values.yaml` that have a comment. A value without one is a group of values, or part of the value above.
-fn documented() -> Vec<Documented> {
+/// Path, default and description of the values in `values.yaml` that have a comment. A value without one is a group of values, or
+/// part of the value above.
+fn documented() -> Vec<(String, Value, String)> {
     let values = yaml("values.yaml");
     let (mut found, mut comment, mut parents) = (Vec::new(), Vec::new(), Vec::<String>::new());
     for line in read("values.yaml").lines() {
@@ -39,7 +32,7 @@ fn documented() -> Vec<Documented> {
             parents.push(key.trim().to_owned());
             if !comment.is_empty() {
                 let default = values.pointer(&format!("/{}", parents.join("/"))).unwrap().clone();
-                found.push(Documented { path: parents.join("."), default, description: comment.join(" ") });
+                found.push((parents.join("."), default, comment.join(" ")));
                 comment.clear();
             }
         }
@@ -51,7 +44,7 @@ fn documented() -> Vec<Documented> {
 fn the_readme_lists_every_value() {
     let rows = documented()
         .into_iter()
-        .map(|Documented { path, default, description }| format!("| `{path}` | `{default}` | {description} |\n"));
+        .map(|(path, default, description)| format!("| `{path}` | `{default}` | {description} |\n"));
     let table = format!("| value | default | meaning |\n|---|---|---|\n{}", rows.collect::<String>());
     let (begin, end) = ("<!-- values: from charts/winpool/values.yaml -->\n", "<!-- end values -->\n");
     let page = read("README.md");
@@ -75,7 +68,7 @@ fn described(schema: &Value, path: &str) -> Vec<String> {
 #[test]
 fn the_schema_has_exactly_the_documented_values() {
     let schema: Value = serde_json::from_str(&read("values.schema.json")).unwrap();
-    let mut expected: Vec<_> = documented().into_iter().map(|value| value.path).collect();
+    let mut expected: Vec<_> = documented().into_iter().map(|(path, ..)| path).collect();
     // Helm sets it for charts that are part of others.
     expected.push("global".to_owned());
     expected.sort();

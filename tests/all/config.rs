@@ -28,15 +28,9 @@ fn kustomized(folder: &Path) -> Vec<Value> {
     names.flat_map(|name| documents(&folder.join(name))).collect()
 }
 
-/// The documents of a kind in `config/default`.
-fn shipped(kind: &str) -> Vec<Value> {
-    kustomized(&folder("config/default")).into_iter().filter(|object| object["kind"] == kind).collect()
-}
-
-/// The roles of the operator among those of `config/default`.
-fn operator_roles(kind: &str) -> Vec<Value> {
-    let of_users = documents(&folder("config/default/user_roles.yaml"));
-    shipped(kind).into_iter().filter(|role| !of_users.contains(role)).collect()
+/// The documents of a kind in a kustomization.
+fn shipped(place: &str, kind: &str) -> Vec<Value> {
+    kustomized(&folder(place)).into_iter().filter(|object| object["kind"] == kind).collect()
 }
 
 #[test]
@@ -67,31 +61,43 @@ fn the_images_have_the_version_of_the_program_and_the_agents_name_follows_from_t
 }
 
 #[test]
-fn every_role_is_bound_only_to_the_service_account_of_the_operator() {
-    let account = json!([{"kind": "ServiceAccount", "name": "winpool", "namespace": DEFAULT_NAMESPACE}]);
-    for (role, binding) in [("ClusterRole", "ClusterRoleBinding"), ("Role", "RoleBinding")] {
-        let names = |objects: &[Value]| objects.iter().map(|object| object["metadata"].clone()).collect::<Vec<_>>();
-        assert_eq!(names(&operator_roles(role)), names(&shipped(binding)));
-        for object in shipped(binding) {
-            assert_eq!(object["subjects"], account);
-            assert_eq!(
-                (&object["roleRef"]["kind"], &object["roleRef"]["name"]),
-                (&json!(role), &object["metadata"]["name"])
-            );
+fn every_role_is_bound_only_to_the_account_that_it_is_for() {
+    let of_users = documents(&folder("config/default/user_roles.yaml"));
+    for place in ["config/default", "config/agent"] {
+        for (role, binding) in [("ClusterRole", "ClusterRoleBinding"), ("Role", "RoleBinding")] {
+            let roles = shipped(place, role).into_iter().filter(|role| !of_users.contains(role));
+            let bindings = shipped(place, binding);
+            let names = bindings.iter().map(|binding| binding["metadata"].clone());
+            assert!(roles.map(|role| role["metadata"].clone()).eq(names), "{place}: {role}");
+            for object in &bindings {
+                let name = &object["metadata"]["name"];
+                let (account, namespace) = match name.as_str().unwrap() {
+                    "winpool-agent" => ("winpool-agent", "winpool-agent"),
+                    _ => ("winpool", DEFAULT_NAMESPACE),
+                };
+                let subjects = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
+                assert_eq!(object["subjects"], subjects, "{name}");
+                assert_eq!((&object["roleRef"]["kind"], &object["roleRef"]["name"]), (&json!(role), name));
+            }
         }
     }
     let [pod] = &pods()[..] else { panic!("one Deployment") };
     assert_eq!(pod["serviceAccountName"], "winpool");
+    let [account] = &shipped("config/agent", "ServiceAccount")[..] else { panic!("one ServiceAccount") };
+    assert_eq!(account["metadata"], json!({"name": "winpool-agent", "namespace": "winpool-agent"}));
 }
 
 /// The Pods that `config/default` runs.
 fn pods() -> Vec<Value> {
-    shipped("Deployment").into_iter().map(|deployment| deployment["spec"]["template"]["spec"].clone()).collect()
+    shipped("config/default", "Deployment")
+        .into_iter()
+        .map(|deployment| deployment["spec"]["template"]["spec"].clone())
+        .collect()
 }
 
 #[test]
 fn the_operator_runs_only_on_linux_and_with_two_replicas() {
-    let [deployment] = &shipped("Deployment")[..] else { panic!("one Deployment") };
+    let [deployment] = &shipped("config/default", "Deployment")[..] else { panic!("one Deployment") };
     assert_eq!(deployment["spec"]["replicas"], 2);
     assert_eq!(deployment["spec"]["template"]["spec"]["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
     let service = &documents(&folder("config/prometheus/service.yaml"))[0];
@@ -116,30 +122,4 @@ fn the_deployment_sets_only_arguments_and_variables_of_winpool_run() {
             assert_eq!(container[probe]["httpGet"]["port"], port["name"], "{probe}");
         }
     }
-}
-
-/// The documents of a kind in `config/agent`.
-fn of_agents(kind: &str) -> Vec<Value> {
-    kustomized(&folder("config/agent")).into_iter().filter(|object| object["kind"] == kind).collect()
-}
-
-#[test]
-fn each_role_of_the_overlay_is_bound_to_the_account_that_it_is_for() {
-    let account =
-        |name: &str, namespace: &str| json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
-    for (role, binding) in [("ClusterRole", "ClusterRoleBinding"), ("Role", "RoleBinding")] {
-        let names = |kind| of_agents(kind).iter().map(|object| object["metadata"].clone()).collect::<Vec<_>>();
-        assert_eq!(names(role), names(binding));
-        for object in of_agents(binding) {
-            let name = object["metadata"]["name"].as_str().unwrap();
-            let subjects = match name {
-                "winpool-agent" => account("winpool-agent", "winpool-agent"),
-                _ => account("winpool", DEFAULT_NAMESPACE),
-            };
-            assert_eq!(object["subjects"], subjects, "{name}");
-            assert_eq!((&object["roleRef"]["kind"], &object["roleRef"]["name"]), (&json!(role), &json!(name)));
-        }
-    }
-    let [account] = &of_agents("ServiceAccount")[..] else { panic!("one ServiceAccount") };
-    assert_eq!(account["metadata"], json!({"name": "winpool-agent", "namespace": "winpool-agent"}));
 }

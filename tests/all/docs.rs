@@ -10,6 +10,8 @@ use std::{
 use pulldown_cmark::{Event, Tag, TagEnd};
 use serde_json::Value;
 use winpool_api::{WindowsNodePool, WindowsRuntimeProfile};
+use winpool_operator::admin::{Metrics, ReconcileOutcome};
+use winpool_workload::LookupCounts;
 
 use self::pages::{Page, pages};
 
@@ -96,6 +98,45 @@ fn links_are_valid() {
     assert!(broken.is_empty(), "{broken:#?}");
     let links: usize = pages.iter().map(|page| targets(page).len()).sum();
     assert!(links > 100, "{links} links in {} pages", pages.len());
+}
+
+#[test]
+fn every_metric_is_documented_and_every_documented_one_exists() {
+    let registered: BTreeSet<String> = with_every_metric().text().lines().filter_map(exposed).collect();
+    let pages = pages(root()).into_iter().filter(|page| page.name.starts_with("docs/"));
+    let is_name = |one: char| one.is_ascii_lowercase() || one == '_';
+    let documented: BTreeSet<String> = pages
+        .flat_map(|page| page.text.split(|one| !is_name(one)).map(str::to_owned).collect::<Vec<_>>())
+        .filter(|name| name.starts_with("winpool_"))
+        .collect();
+    assert_eq!(documented, registered);
+}
+
+/// Metrics with a series of each, because those without one are not exposed.
+fn with_every_metric() -> Metrics {
+    let metrics = Metrics::default();
+    metrics.controller("pool", || 0);
+    metrics.reconcile("pool", ReconcileOutcome::Changed, 0.1, None);
+    metrics.operation("patch-node", "done");
+    metrics.api_request("patch", Some(200), 0.1);
+    metrics.ready_before_taint("web", 0.1);
+    metrics.images(LookupCounts { found: 1, failed: 0, pending: 0 });
+    metrics.synced("Node", true);
+    metrics.task_restarts.add("workloads");
+    let gauges = [&metrics.cache_objects, &metrics.oversized_objects, &metrics.refused_claims, &metrics.watch_activity];
+    gauges.into_iter().for_each(|gauges| gauges.add("Node"));
+    metrics
+}
+
+/// The name of a metric in the format of Prometheus, from the line of OpenMetrics with its type.
+fn exposed(line: &str) -> Option<String> {
+    let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+    let suffix = match kind {
+        "counter" => "_total",
+        "info" => "_info",
+        _ => "",
+    };
+    Some(format!("{name}{suffix}"))
 }
 
 #[test]

@@ -49,19 +49,15 @@ struct Simulation {
 /// What happens. A process that does nothing is frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// A second passes.
     Second,
     /// A process reads the Lease, and sends what follows.
     Attempt(usize),
     /// The API server receives a request.
     Receive(usize),
-    /// A request is lost.
     Lose(usize),
-    /// The answer arrives.
     Answer(usize),
     /// The process no longer waits for an answer.
     GiveUp(usize),
-    /// A process begins to write.
     Write(usize),
     /// A process ends, and another one starts.
     Restart(usize),

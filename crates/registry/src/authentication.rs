@@ -24,6 +24,8 @@ use super::{
     lru::LruMap,
 };
 
+/// The largest response of a token server, in bytes.
+const LARGEST_RESPONSE: usize = 64 << 10;
 const MAX_CHALLENGES: usize = 1024;
 const MAX_TOKENS: usize = 4096;
 /// The shortest lifetime of a token, and that of a token without one.
@@ -42,7 +44,6 @@ pub(super) struct Authentication {
 
 #[derive(Clone, Debug)]
 pub(super) struct Scope<'a> {
-    /// The key of the endpoint.
     pub(super) endpoint: &'a str,
     pub(super) repository: &'a str,
     pub(super) login: Option<&'a Login>,
@@ -160,7 +161,7 @@ async fn fetch_token(client: &Client, server: &TokenServer, scope: &Scope<'_>) -
     let repository = server.repository.as_deref().unwrap_or(scope.repository);
     url.query_pairs_mut().append_pair("scope", &format!("repository:{repository}:pull"));
     let authorization = scope.login.and_then(Login::basic);
-    let get = Get { url, accept: "application/json", authorization, largest: client.settings.largest_token };
+    let get = Get { url, accept: "application/json", authorization, largest: LARGEST_RESPONSE };
     let sent = Instant::now();
     let response = client.get(get).await?;
     match response.status {

@@ -1,12 +1,6 @@
 //! Requests to untrusted servers: bounded in time, size and redirects, and without secrets for other hosts.
 
-use std::{
-    error::Error as _,
-    fs,
-    path::Path,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::{error::Error as _, fs, path::Path, time::Duration};
 
 use http::{
     HeaderMap, HeaderValue, StatusCode,
@@ -22,12 +16,14 @@ use super::{
     settings::RegistrySettings,
 };
 
+/// The most redirects that one request follows.
+const MAX_REDIRECTS: usize = 5;
+
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
     pub(super) settings: RegistrySettings,
     pub(super) hosts: Hosts,
-    pub(super) requests: AtomicU64,
 }
 
 pub(super) struct Get {
@@ -65,8 +61,8 @@ impl Client {
             .tls_certs_merge(certificates)
             .build()
             .map_err(|error| RegistryError::Client(cause(&error)))?;
-        let hosts = Hosts::new(settings.concurrency_per_host, settings.longest_back_off);
-        Ok(Self { http, settings, hosts, requests: AtomicU64::new(0) })
+        let hosts = Hosts::new(settings.concurrency_per_host);
+        Ok(Self { http, settings, hosts })
     }
 
     /// Whether a secret may be sent to this URL.
@@ -75,14 +71,11 @@ impl Client {
     }
 
     /// Sends a request, and follows redirects. Any status is a response, except those that start a back-off.
-    ///
-    /// # Errors
-    /// If there is no response within the bounds, or the host is in back-off.
     pub(super) async fn get(&self, get: Get) -> Result<Response, Failure> {
         let Get { mut url, accept, mut authorization, largest } = get;
         let origin = url.origin();
         let mut redirected = false;
-        for _ in 0..=self.settings.redirects {
+        for _ in 0..=MAX_REDIRECTS {
             if !is_valid(&url) || !(self.is_safe(&url) || url.origin() == origin) {
                 return Err(Failure::new(format!("redirected to {} without TLS", host(&url))));
             }
@@ -99,7 +92,7 @@ impl Client {
                 None => return Ok(Response { status, headers, body, redirected, host: host(&url) }),
             }
         }
-        Err(Failure::new(format!("{} redirects more than {} times", host(&url), self.settings.redirects)))
+        Err(Failure::new(format!("{} redirects more than {MAX_REDIRECTS} times", host(&url))))
     }
 
     /// Sends one request and reads its response, within the time limit.
@@ -116,7 +109,6 @@ impl Client {
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
         let exchange = async {
             let mut response = request.send().await.map_err(|error| host.back_off(&cause(&error), None))?;
             let status = response.status();
@@ -147,13 +139,7 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, RegistryError> {
 
 /// Whether a host is overloaded or temporarily unavailable.
 fn is_unavailable(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::TOO_MANY_REQUESTS
-            | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::BAD_GATEWAY
-            | StatusCode::GATEWAY_TIMEOUT
-    )
+    matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
 
 /// The target of a redirect; `None` for other responses.
@@ -163,12 +149,10 @@ fn redirect(url: &Url, status: StatusCode, headers: &HeaderMap) -> Result<Option
     }
     let location = headers.get(LOCATION).and_then(|location| location.to_str().ok());
     let next = location.and_then(|location| url.join(location).ok());
+    let mut next = next.ok_or_else(|| Failure::new(format!("{} redirects without a valid location", host(url))))?;
     // The fragment is only for browsers.
-    let next = next.map(|mut next| {
-        next.set_fragment(None);
-        next
-    });
-    next.map(Some).ok_or_else(|| Failure::new(format!("{} redirects without a valid location", host(url))))
+    next.set_fragment(None);
+    Ok(Some(next))
 }
 
 /// Reads at most `largest` bytes of a body, whatever its `Content-Length`.

@@ -49,7 +49,6 @@ impl Endpoint {
         if self.namespace.is_some() { self.host() } else { image.registry().to_owned() }
     }
 
-    /// Identifies the endpoint.
     pub(super) fn key(&self) -> &str {
         self.root.as_str()
     }

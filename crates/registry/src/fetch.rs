@@ -14,6 +14,10 @@ use super::{
     manifest::{ACCEPT, Descriptor, Document, Entry, platform_of, verify},
 };
 
+/// The largest index or manifest, in bytes.
+const LARGEST_MANIFEST: usize = 4 << 20;
+/// The largest image configuration, in bytes.
+const LARGEST_CONFIG: usize = 1 << 20;
 /// The maximum depth of nested indexes.
 const MAX_DEPTH: usize = 3;
 /// The maximum number of documents that are read for one image.
@@ -28,7 +32,6 @@ pub(super) struct ImageFetch<'a> {
     endpoint: &'a Endpoint,
     image: &'a Reference,
     login: Option<&'a Login>,
-    /// How many documents were read.
     documents: usize,
     platforms: Vec<ImagePlatform>,
 }
@@ -99,19 +102,19 @@ impl<'a> ImageFetch<'a> {
 
     /// Fetches the document of an index entry.
     async fn fetch_document(&mut self, descriptor: &Descriptor) -> Result<Document, Failure> {
-        self.check_size(descriptor, self.client.settings.largest_manifest)?;
+        self.check_size(descriptor, LARGEST_MANIFEST)?;
         let body = self.fetch_manifest(self.endpoint.manifest(self.image, descriptor.digest.as_ref())).await?;
         descriptor.verify(&body).and_then(|()| Document::parse(&body)).map_err(|error| self.failure(&error))
     }
 
     async fn fetch_manifest(&mut self, url: Url) -> Result<Vec<u8>, Failure> {
-        self.fetch(url, ACCEPT, self.client.settings.largest_manifest).await
+        self.fetch(url, ACCEPT, LARGEST_MANIFEST).await
     }
 
     async fn fetch_config(&mut self, descriptor: &Descriptor) -> Result<ImagePlatform, Failure> {
-        let largest = self.client.settings.largest_config;
-        self.check_size(descriptor, largest)?;
-        let body = self.fetch(self.endpoint.blob(self.image, descriptor.digest.as_ref()), "*/*", largest).await?;
+        self.check_size(descriptor, LARGEST_CONFIG)?;
+        let body =
+            self.fetch(self.endpoint.blob(self.image, descriptor.digest.as_ref()), "*/*", LARGEST_CONFIG).await?;
         descriptor.verify(&body).and_then(|()| platform_of(&body)).map_err(|error| self.failure(&error))
     }
 

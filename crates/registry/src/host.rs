@@ -13,25 +13,22 @@ use super::{failure::Failure, lru::LruMap};
 const FIRST_BACK_OFF: Duration = Duration::from_secs(5);
 /// The longest back-off of a host that sends no `Retry-After`.
 const MAX_BACK_OFF: Duration = Duration::from_secs(600);
+/// The longest back-off of a host that sends `Retry-After`.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 /// The maximum number of hosts. Bounded, because everyone who can create a pod can name a host.
 const MAX_HOSTS: usize = 1024;
 
-/// The hosts that were contacted.
 #[derive(Debug)]
 pub(super) struct Hosts {
     known: Mutex<LruMap<String, Arc<Host>>>,
     concurrency: usize,
-    longest: Duration,
 }
 
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) name: String,
-    /// Limits concurrent lookups.
     pub(super) permits: Semaphore,
     back_off: Mutex<BackOff>,
-    /// The longest back-off, also with `Retry-After`.
-    longest: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -48,8 +45,8 @@ struct BackOffEnd {
 }
 
 impl Hosts {
-    pub(super) fn new(concurrency: usize, longest: Duration) -> Self {
-        Self { known: Mutex::new(LruMap::new(MAX_HOSTS)), concurrency: concurrency.max(1), longest }
+    pub(super) fn new(concurrency: usize) -> Self {
+        Self { known: Mutex::new(LruMap::new(MAX_HOSTS)), concurrency: concurrency.max(1) }
     }
 
     /// The host with this name, with its port if it has one.
@@ -62,7 +59,6 @@ impl Hosts {
             name: name.to_owned(),
             permits: Semaphore::new(self.concurrency),
             back_off: Mutex::default(),
-            longest: self.longest,
         });
         let is_idle = |host: &Arc<Host>| Arc::strong_count(host) == 1 && host.check_back_off().is_ok();
         let _ = known.insert(name.to_owned(), Arc::clone(&host), is_idle);
@@ -71,8 +67,7 @@ impl Hosts {
 }
 
 impl Host {
-    /// # Errors
-    /// During a back-off.
+    /// Fails during a back-off.
     pub(super) fn check_back_off(&self) -> Result<(), Failure> {
         match self.back_off.lock().end {
             Some(end) if end.instant > Instant::now() => Err(self.failure("failed before", end)),
@@ -97,7 +92,7 @@ impl Host {
             Some(end) if end.instant > now => end,
             _ => {
                 let doubled = FIRST_BACK_OFF.saturating_mul(1 << back_off.failures.min(16)).min(MAX_BACK_OFF);
-                let pause = retry_after.unwrap_or(doubled).clamp(Duration::from_secs(1), self.longest);
+                let pause = retry_after.unwrap_or(doubled).clamp(Duration::from_secs(1), MAX_RETRY_AFTER);
                 back_off.failures += 1;
                 BackOffEnd { instant: now + pause, time: Timestamp::now() + pause }
             }
@@ -158,7 +153,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_back_off_of_a_host_without_retry_after_doubles() {
-        let hosts = Hosts::new(1, Duration::from_secs(3600));
+        let hosts = Hosts::new(1);
         let host = host(&hosts);
         let mut waited = Vec::new();
         for _ in 0..9 {
@@ -175,7 +170,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_back_off_is_the_time_in_retry_after_within_bounds() {
-        let hosts = Hosts::new(1, Duration::from_secs(3600));
+        let hosts = Hosts::new(1);
         for (retry_after, expected) in [(90, 90), (0, 1), (u64::MAX, 3600)] {
             let host = hosts.get(&format!("{retry_after}.example"));
             host.back_off("answered 429", Some(Duration::from_secs(retry_after)));
@@ -185,7 +180,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_of_concurrent_requests_count_as_one() {
-        let hosts = Hosts::new(8, Duration::from_secs(3600));
+        let hosts = Hosts::new(8);
         let host = host(&hosts);
         for _ in 0..8 {
             host.back_off("answered 503", None);
@@ -197,7 +192,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_message_has_the_host_the_cause_and_the_time() {
-        let hosts = Hosts::new(1, Duration::from_secs(3600));
+        let hosts = Hosts::new(1);
         let first = host(&hosts).back_off("answered 429", None).to_string();
         let until = first.strip_prefix("registry.example answered 429, no requests until ").unwrap();
         assert!(until.ends_with('Z') && until.parse::<Timestamp>().is_ok(), "{first}");
@@ -207,7 +202,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_host_in_back_off_is_not_evicted_by_many_other_hosts() {
-        let hosts = Hosts::new(1, Duration::from_secs(3600));
+        let hosts = Hosts::new(1);
         host(&hosts).back_off("answered 429", None);
         for number in 0..2 * MAX_HOSTS {
             hosts.get(&format!("{number}.example"));

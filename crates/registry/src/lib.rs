@@ -32,7 +32,7 @@ mod settings;
 pub use self::{
     credentials::{Credentials, PullSecretError},
     failure::RegistryError,
-    lookup::{Counts, Registry},
+    lookup::Registry,
     lookup_cache::{LookupCache, LookupRequest},
     settings::RegistrySettings,
 };

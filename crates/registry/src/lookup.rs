@@ -1,7 +1,5 @@
 //! The lookup of an image: at the mirrors of its registry, then at the registry.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tokio::{sync::Semaphore, time::Instant};
 use winpool_core::image::{ImagePlatforms, Lookup, Reference};
 
@@ -21,31 +19,15 @@ pub struct Registry {
     client: Client,
     authentication: Authentication,
     permits: Semaphore,
-    lookups: AtomicU64,
-    failures: AtomicU64,
-}
-
-/// The counters of a client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests, including those to token servers and after redirects.
-    pub requests: u64,
-    pub lookups: u64,
-    pub failures: u64,
 }
 
 impl Registry {
     /// Creates a client. Its connections belong to the current tokio runtime.
-    ///
-    /// # Errors
-    /// If the system has no trusted certificates, or those of the settings cannot be read.
     pub fn new(settings: RegistrySettings) -> Result<Self, RegistryError> {
         Ok(Self {
             permits: Semaphore::new(settings.concurrency.max(1)),
             client: Client::new(settings)?,
             authentication: Authentication::new(),
-            lookups: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
         })
     }
 
@@ -56,22 +38,12 @@ impl Registry {
         found.map_or_else(|failure| Lookup::Failed(failure.to_string().into()), Lookup::Found)
     }
 
-    /// The counters since the client was created.
-    pub fn counts(&self) -> Counts {
-        Counts {
-            requests: self.client.requests.load(Ordering::Relaxed),
-            lookups: self.lookups.load(Ordering::Relaxed),
-            failures: self.failures.load(Ordering::Relaxed),
-        }
-    }
-
     pub(super) async fn find(
         &self,
         image: &Reference,
         mirrors: &[String],
         credentials: Option<&Credentials>,
     ) -> Result<ImagePlatforms, Failure> {
-        self.lookups.fetch_add(1, Ordering::Relaxed);
         let mirrors = mirrors.iter().map(|mirror| Endpoint::mirror(mirror, image));
         let registry = std::iter::once_with(|| Endpoint::registry(image, &self.client.settings));
         let limit = self.client.settings.lookup_limit;
@@ -96,7 +68,6 @@ impl Registry {
                 Err(failure) => failures.push(failure),
             }
         }
-        self.failures.fetch_add(1, Ordering::Relaxed);
         let failure = Failure::of_all(&failures);
         tracing::debug!(%image, %failure, "registry lookup failed");
         Err(failure)

@@ -68,10 +68,6 @@ impl LookupRequest {
         let logins = credentials.iter().flat_map(|credentials| credentials.fingerprints(&image, &mirrors)).collect();
         Self { key: Key { image: named, logins }, image, mirrors, credentials }
     }
-
-    pub fn image(&self) -> &Reference {
-        &self.image
-    }
 }
 
 /// Without mirrors and credentials.
@@ -112,21 +108,6 @@ impl LookupCache {
                 tokio::spawn(async move { cancelled.run_until_cancelled(Box::pin(shared.look_up(request))).await });
             }
         }
-    }
-
-    /// The number of running lookups, including those that wait for others.
-    pub fn running(&self) -> usize {
-        self.shared.entries.lock().values().filter(|entry| entry.running).count()
-    }
-
-    /// The number of results and running lookups.
-    pub fn len(&self) -> usize {
-        self.shared.entries.lock().len()
-    }
-
-    /// Whether there is no result and no running lookup.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

@@ -1,10 +1,9 @@
-//! A map of bounded size, which evicts the least recently used entries.
+//! A map that evicts the least recently used entries.
 
 use std::{borrow::Borrow, hash::Hash};
 
 use lru::LruCache;
 
-/// A map of bounded size.
 #[derive(Debug)]
 pub(super) struct LruMap<K: Hash + Eq, V> {
     entries: LruCache<K, V>,
@@ -27,9 +26,7 @@ impl<K: Hash + Eq + Clone, V> LruMap<K, V> {
     }
 
     /// Sets the value of a key. A full map evicts the least recently used entry that `may_evict` accepts.
-    ///
-    /// # Errors
-    /// The value, if the map is full and no entry may be evicted.
+    /// Returns the value if no entry may be evicted.
     pub(super) fn insert(&mut self, key: K, value: V, may_evict: impl Fn(&V) -> bool) -> Result<(), V> {
         if self.len() >= self.capacity && !self.entries.contains(&key) {
             let oldest = self.entries.iter().rev().find(|(_, value)| may_evict(value)).map(|(key, _)| key.clone());
@@ -38,10 +35,6 @@ impl<K: Hash + Eq + Clone, V> LruMap<K, V> {
         }
         self.entries.put(key, value);
         Ok(())
-    }
-
-    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
-        self.entries.iter().map(|(_, value)| value)
     }
 
     pub(super) fn len(&self) -> usize {

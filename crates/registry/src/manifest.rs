@@ -30,7 +30,6 @@ const MAX_ENTRIES: usize = 1000;
 /// The longest name of an operating system or an architecture.
 const MAX_NAME: usize = 32;
 
-/// An index or a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Document {
     Index(Vec<Entry>),
@@ -44,7 +43,6 @@ pub(super) enum Entry {
     Unread(Descriptor),
 }
 
-/// A reference to a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Descriptor {
     pub(super) digest: Digest,
@@ -83,8 +81,7 @@ struct RawPlatform {
 }
 
 impl Document {
-    /// # Errors
-    /// If the document is neither, or both.
+    /// Fails if the document is neither, or both.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
         let body: Body = serde_json::from_slice(body).map_err(|error| unreadable("index or manifest", &error))?;
         let is_manifest = body.config.is_some() || body.layers.is_some();
@@ -104,9 +101,6 @@ impl Document {
 }
 
 /// The platform in an image configuration.
-///
-/// # Errors
-/// If there is none.
 pub(super) fn platform_of(body: &[u8]) -> Result<ImagePlatform, String> {
     let config: RawPlatform =
         serde_json::from_slice(body).map_err(|error| unreadable("image configuration", &error))?;
@@ -120,9 +114,6 @@ impl Descriptor {
     }
 
     /// Checks the size and the digest of a document.
-    ///
-    /// # Errors
-    /// If one of them differs.
     pub(super) fn verify(&self, body: &[u8]) -> Result<(), String> {
         if body.len() as u64 != self.size {
             return Err(format!("{} has {} bytes instead of {}", self.digest, body.len(), self.size));
@@ -132,9 +123,6 @@ impl Descriptor {
 }
 
 /// Checks the digest of a document.
-///
-/// # Errors
-/// If it differs, or its algorithm is not supported.
 pub(super) fn verify(digest: &Digest, body: &[u8]) -> Result<(), String> {
     let actual = match digest.algorithm() {
         DigestAlgorithm::Sha256 => hex(&Sha256::digest(body)),

@@ -1,4 +1,4 @@
-//! The settings of a client of registries.
+//! What callers can choose of a client of registries.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -17,16 +17,6 @@ pub struct RegistrySettings {
     pub concurrency: usize,
     /// How many lookups run at once at one host.
     pub concurrency_per_host: usize,
-    /// The most redirects that one request follows.
-    pub redirects: usize,
-    /// The largest index or manifest, in bytes.
-    pub largest_manifest: usize,
-    /// The largest image configuration, in bytes.
-    pub largest_config: usize,
-    /// The largest response of a token server, in bytes.
-    pub largest_token: usize,
-    /// The longest back-off of a host, also with `Retry-After`.
-    pub longest_back_off: Duration,
 }
 
 impl Default for RegistrySettings {
@@ -38,11 +28,6 @@ impl Default for RegistrySettings {
             lookup_limit: Duration::from_secs(30),
             concurrency: 16,
             concurrency_per_host: 8,
-            redirects: 5,
-            largest_manifest: 4 << 20,
-            largest_config: 1 << 20,
-            largest_token: 64 << 10,
-            longest_back_off: Duration::from_secs(3600),
         }
     }
 }

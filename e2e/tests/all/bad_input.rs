@@ -13,13 +13,11 @@ use e2e::{
     certificates::Authority,
     cluster::{Cluster, SOON},
     control_plane::{ControlPlane, OPERATOR_NAMESPACE, Options, User},
-    install::{apply, install, install_crds, operator_may, path, wait_for_operator_permissions},
+    install::{apply, install, operator_may, path},
     kubectl::{kubectl, kubectl_with_input},
     operator::{Operator, binary},
     wait::{eventually, until},
 };
-use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::PostParams;
 use serde_json::{Value, json};
 use winpool_api::names::annotation::SCHEMA;
 
@@ -89,111 +87,18 @@ async fn credentials_or_certificates_that_are_not_accepted_end_every_command_wit
 }
 
 #[tokio::test]
-async fn without_the_permission_for_a_kind_it_is_named_and_the_permission_is_picked_up_when_it_is_granted() {
-    let cluster = Cluster::start().await.unwrap();
-    for (kind, resource, role, ready) in [
-        ("Node", "nodes", "winpool", 503),
-        ("RuntimeClass", "runtimeclasses", "winpool", 503),
-        ("Pod", "pods", "winpool-workloads", 200),
-    ] {
-        let roles = cluster.api::<ClusterRole>();
-        let shipped = roles.get(role).await.unwrap();
-        let mut narrow = shipped.clone();
-        for rule in narrow.rules.iter_mut().flatten() {
-            rule.resources.iter_mut().for_each(|resources| resources.retain(|name| name != resource));
-        }
-        narrow
-            .rules
-            .iter_mut()
-            .for_each(|rules| rules.retain(|rule| rule.resources.as_ref().is_some_and(|all| !all.is_empty())));
-        set_role(&cluster, &narrow, resource, false).await;
-
-        let operator = Operator::spawn(&cluster.control_plane, &[], &[]).unwrap();
-        let named = || async {
-            let (status, body) = operator.get("/readyz").await?;
-            let line = body.lines().find(|line| line.ends_with(kind)).map(str::to_owned);
-            ensure!(status == ready && line.is_some(), "{kind}: {status}: {body}");
-            Ok(())
-        };
-        eventually("/readyz names the kind", SOON, named).await.unwrap();
-        let log = operator.log().unwrap();
-        let warning = log.lines().find(|line| line.contains(&format!("kind=\"{kind}\"")) && line.contains("WARN"));
-        let warning = warning.unwrap_or_else(|| panic!("{kind}: {log}"));
-        for part in [&format!("cannot list resource \\\"{resource}\\\""), "remedy=\"apply the ClusterRole"] {
-            assert!(warning.contains(part), "{kind}: {warning}");
-        }
-
-        set_role(&cluster, &shipped, resource, true).await;
-        let synced = || async {
-            let answer = operator.get("/readyz").await?;
-            ensure!(answer == (200, "ok\n".to_owned()), "{answer:?}");
-            Ok(())
-        };
-        eventually("the permission is picked up", AFTER_A_BACK_OFF, synced).await.unwrap();
-        operator.stop().await.unwrap();
-    }
-}
-
-/// Sets the rules of a ClusterRole, and waits until they are in effect.
-async fn set_role(cluster: &Cluster, role: &ClusterRole, resource: &str, allowed: bool) {
-    let roles = cluster.api::<ClusterRole>();
-    let name = role.metadata.name.as_deref().unwrap();
-    let mut now = roles.get(name).await.unwrap();
-    now.rules.clone_from(&role.rules);
-    roles.replace(name, &PostParams::default(), &now).await.unwrap();
-    let may = || async { Ok(operator_may(&cluster.control_plane, &["list", resource])) };
-    until("the rules are in effect", SOON, may, |may| *may == allowed).await.unwrap();
-}
-
-/// What `winpool crds` prints, with a change of each definition.
-fn printed_definitions(change: impl Fn(&mut Value)) -> String {
-    let printed = Command::new(binary().unwrap()).args(["crds", "-o", "json"]).output().unwrap();
-    let mut list: Value = serde_json::from_slice(&printed.stdout).unwrap();
-    list["items"].as_array_mut().unwrap().iter_mut().for_each(change);
-    list.to_string()
-}
-
-#[tokio::test]
-async fn crds_of_another_version_are_reported_as_missing_and_the_right_ones_are_picked_up() {
-    let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
-    let other = printed_definitions(|definition| definition["spec"]["versions"][0]["name"] = json!("v1beta1"));
-    kubectl_with_input(&control_plane, User::Admin, &["create", "-f", "-"], &other).unwrap();
-    apply(&control_plane, &["-f", &path("config/namespace.yaml")]).unwrap();
-    apply(&control_plane, &["-k", &path("config/default")]).unwrap();
-    wait_for_operator_permissions(&control_plane).unwrap();
-
-    let operator = Operator::spawn(&control_plane, &[], &[]).unwrap();
-    let waits = || async {
-        let (status, body) = operator.get("/readyz").await?;
-        ensure!(status == 503 && body.contains("WindowsNodePool, WindowsRuntimeProfile"), "{status}: {body}");
-        let log = operator.log()?;
-        ensure!(
-            log.contains("remedy=\"install the CustomResourceDefinitions of this version: kubectl apply -k crds"),
-            "{log}"
-        );
-        Ok(())
-    };
-    eventually("/readyz and the log name the kinds", SOON, waits).await.unwrap();
-
-    let names =
-        ["windowsnodepools.winpool.dev", "windowsruntimeprofiles.winpool.dev", "windowsnodeconfigs.winpool.dev"];
-    kubectl(&control_plane, User::Admin, &[&["delete", "crd"][..], &names].concat()).unwrap();
-    install_crds(&control_plane).unwrap();
-    operator.wait_ready(AFTER_A_BACK_OFF).await.unwrap();
-    operator.stop().await.unwrap();
-}
-
-#[tokio::test]
 async fn missing_definitions_and_those_of_an_older_version_are_named_in_one_line_with_the_command() {
     let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
     apply(&control_plane, &["-f", &path("config/namespace.yaml")]).unwrap();
     apply(&control_plane, &["-k", &path("config/default")]).unwrap();
     let admin = control_plane.kubeconfig(User::Admin).display().to_string();
     let names = "windowsnodeconfigs.winpool.dev, windowsnodepools.winpool.dev, windowsruntimeprofiles.winpool.dev";
-    let older = printed_definitions(|definition| {
+    let printed = Command::new(binary().unwrap()).args(["crds", "-o", "json"]).output().unwrap();
+    let mut older: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    for definition in older["items"].as_array_mut().unwrap() {
         definition["metadata"]["annotations"][SCHEMA] = json!("older");
-    });
-    for (problem, installed) in [("not installed", None), ("of another version of winpool", Some(older))] {
+    }
+    for (problem, installed) in [("not installed", None), ("of another version of winpool", Some(older.to_string()))] {
         if let Some(definitions) = installed {
             kubectl_with_input(&control_plane, User::Admin, &["create", "-f", "-"], &definitions).unwrap();
             let wait = ["wait", "--for=condition=Established", "--timeout=180s", "crd", "--all"];

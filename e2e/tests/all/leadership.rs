@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use e2e::{
     audit::Request,
     cluster::{Cluster, NODE_LABEL, SOON, create},
-    control_plane::User,
+    control_plane::{OPERATOR_NAMESPACE, User},
     kubelet::{Kubelets, SimulatedNode},
     operator::Operator,
     wait::{eventually, size},
@@ -18,7 +18,6 @@ use serde_json::json;
 
 const POOL: &str = "web";
 const NODES: usize = 12;
-const NAMESPACE: &str = "winpool-system";
 /// The duration of the Lease, and the time for an election and the rest of the work.
 const TAKE_OVER: Duration = Duration::from_secs(180);
 /// The duration of the Lease.
@@ -33,22 +32,17 @@ const NOT_LEADER: i32 = 4;
 /// The HTTP status of a write with an old resource version.
 const CONFLICT: u16 = 409;
 
-/// Starts a replica on a host of this name.
-fn spawn(cluster: &Cluster, host: &str) -> Result<Operator> {
-    let environment = [("HOSTNAME", host), ("WINPOOL_LEADER_ELECTION", "on")];
-    Operator::spawn(&cluster.control_plane, &[], &environment)
-}
-
-/// Starts a replica, and waits until its caches are synced.
+/// Starts a replica on a host of this name, and waits until its caches are synced.
 async fn replica(cluster: &Cluster, host: &str) -> Result<Operator> {
-    let replica = spawn(cluster, host)?;
+    let environment = [("HOSTNAME", host), ("WINPOOL_LEADER_ELECTION", "on")];
+    let replica = Operator::spawn(&cluster.control_plane, &[], &environment)?;
     replica.wait_ready(TAKE_OVER).await?;
     Ok(replica)
 }
 
 /// Waits until a replica on this host holds the Lease.
 async fn until_leader(cluster: &Cluster, host: &str) -> Result<()> {
-    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    let leases: Api<Lease> = cluster.namespaced(OPERATOR_NAMESPACE);
     let held = || async {
         let holder = leases.get("winpool").await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
         ensure!(holder.starts_with(&format!("{host}_")), "the holder is {holder:?}");
@@ -245,7 +239,7 @@ async fn a_standby_is_ready_writes_nothing_and_takes_over_at_once_after_a_clean_
 #[tokio::test]
 async fn a_lease_of_another_client_with_a_huge_duration_is_taken_over() {
     let cluster = Cluster::start().await.unwrap();
-    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), NAMESPACE);
+    let leases: Api<Lease> = cluster.namespaced(OPERATOR_NAMESPACE);
     let spec = json!({ "holderIdentity": "nobody", "leaseDurationSeconds": i32::MAX });
     create(&leases, json!({ "metadata": { "name": "winpool" }, "spec": spec })).await.unwrap();
     let operator = replica(&cluster, "a").await.unwrap();
@@ -253,22 +247,4 @@ async fn a_lease_of_another_client_with_a_huge_duration_is_taken_over() {
     let log = operator.log().unwrap();
     assert!(log.contains("the duration in the Lease is not that of this operator, and is ignored"), "{log}");
     cluster.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
-async fn a_missing_permission_for_the_lease_is_logged_and_found_when_it_appears() {
-    let cluster = Cluster::start().await.unwrap();
-    let role = cluster.kubectl(&["get", "role", "winpool", "-n", NAMESPACE, "-o", "yaml"]).unwrap();
-    cluster.kubectl(&["delete", "role", "winpool", "-n", NAMESPACE]).unwrap();
-    let a = spawn(&cluster, "a").unwrap();
-    let logged = || async {
-        ensure!(a.log()?.contains("Lease of the leader not updated"), "{}", a.log()?);
-        Ok(())
-    };
-    eventually("the missing permission is logged", SOON, logged).await.unwrap();
-    let file = cluster.control_plane.directory().join("role.yaml");
-    std::fs::write(&file, role).unwrap();
-    cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).unwrap();
-    until_leader(&cluster, "a").await.unwrap();
-    assert!(a.stop().await.unwrap().success());
 }

@@ -11,6 +11,7 @@ mod tokens;
 use std::time::Duration;
 
 use anyhow::Result;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{
     certificates::Authority,
     registry::{Access, Registry},
@@ -44,6 +45,11 @@ async fn anonymous() -> Result<(Authority, Registry)> {
 fn credentials(host: &str, (name, password): (&str, &str)) -> Credentials {
     let file = serde_json::json!({ "auths": { host: { "username": name, "password": password } } });
     Credentials::parse(file.to_string().as_bytes()).expect("credentials")
+}
+
+/// The header `Authorization` of a login.
+fn basic((name, password): (&str, &str)) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
 }
 
 fn image(text: &str) -> Reference {

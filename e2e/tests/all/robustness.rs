@@ -14,7 +14,6 @@ mod proxy;
 mod refusals;
 mod restarts;
 mod scale;
-mod statuses;
 mod webhook;
 
 use e2e::{cluster::NODE_LABEL, kubelet::SimulatedNode};

@@ -1,17 +1,34 @@
 //! A TLS listener for axum. A connection whose TLS handshake fails is dropped.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::serve::Listener;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        self, ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer},
+    },
+    server::TlsStream,
+};
 
-/// Accepts TLS connections.
 pub struct Tls {
-    /// The TCP listener.
     pub tcp: TcpListener,
-    /// The TLS configuration with the server's certificate.
     pub acceptor: TlsAcceptor,
+}
+
+/// The TLS configuration of a server with a certificate, followed by those of intermediate authorities.
+pub fn acceptor(
+    certificates: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<TlsAcceptor, rustls::Error> {
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 impl Listener for Tls {

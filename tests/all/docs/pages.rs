@@ -7,12 +7,10 @@ use std::{
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// A page in Markdown.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// Its path below the root of the repository, such as `docs/install.md`.
     pub name: String,
-    /// Its text.
     pub text: String,
 }
 
@@ -21,7 +19,6 @@ pub struct Page {
 pub struct Block {
     /// The word after the fence, such as `yaml`; empty without one.
     pub language: String,
-    /// The lines.
     pub text: String,
 }
 

@@ -14,7 +14,6 @@ pub struct ArgoCd {
 }
 
 impl ArgoCd {
-    /// Reads the scripts.
     pub fn new() -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/argocd/argocd-cm.yaml");
         let patch: Value = serde_saphyr::from_str(&fs::read_to_string(file).unwrap()).unwrap();

@@ -8,7 +8,6 @@ use walkdir::WalkDir;
 /// A rule of a role.
 #[derive(Debug)]
 pub struct Permission {
-    /// Who has the role.
     pub holder: String,
     role: String,
     /// The namespace in which it applies; empty for all.
@@ -122,7 +121,6 @@ impl Permission {
         if verbs.iter().any(|verb| verb == "watch") { texts(&self.rule["resources"]) } else { Vec::new() }
     }
 
-    /// The row of the page.
     pub fn row(&self) -> String {
         let Self { holder, role, namespace, rule, reason, misuse } = self;
         let place = if namespace.is_empty() { String::new() } else { format!(" in {}", code(namespace)) };

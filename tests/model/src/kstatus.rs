@@ -12,13 +12,9 @@ use serde_json::Value;
 /// The status of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KStatus {
-    /// The spec is applied.
     Current,
-    /// The controller continues.
     InProgress,
-    /// The controller cannot continue.
     Failed,
-    /// The object is being deleted.
     Terminating,
 }
 

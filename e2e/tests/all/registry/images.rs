@@ -57,7 +57,6 @@ async fn the_platforms_of_each_kind_of_image_are_read_without_its_layers() -> Re
             let image = image(&format!("{}/team/{name}{suffix}", registry.host()));
             assert_eq!(described(&client.lookup(&image, &[], None).await), expected, "{image}");
         }
-        assert_eq!(client.counts().failures, 0);
     }
     let requests = registry.requests_of("winpool/")?;
     let blobs: Vec<&str> =
@@ -93,7 +92,6 @@ async fn a_missing_image_and_another_artifact_are_reported() -> Result<()> {
         let lookup = client.lookup(&image(&format!("{host}/{name}")), &[], None).await;
         assert!(error_of(&lookup).contains(words) && error_of(&lookup).contains(&host), "{name}: {lookup:?}");
     }
-    assert_eq!((client.counts().lookups, client.counts().failures), (4, 4));
     Ok(())
 }
 

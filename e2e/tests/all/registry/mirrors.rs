@@ -55,24 +55,6 @@ async fn mirrors_are_contacted_before_the_registry() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_mirror_receives_the_name_of_the_registry() -> Result<()> {
-    let authority = Authority::new()?;
-    let mirror = with_image(&authority, "10.0.20348.1").await?;
-    let image = image("registry.invalid:5000/team/app:1");
-    let table = [
-        ("", "/v2/team/app/manifests/1?ns=registry.invalid%3A5000"),
-        ("/cache/", "/cache/v2/team/app/manifests/1?ns=registry.invalid%3A5000"),
-        ("/v2/project", "/v2/project/team/app/manifests/1?ns=registry.invalid%3A5000"),
-    ];
-    for (path, expected) in table {
-        let lookup = client(&authority)?.lookup(&image, &[format!("{}{path}", mirror.url())], None).await;
-        assert_eq!(described(&lookup), [OF_MIRROR]);
-        assert_eq!(mirror.seen().last().map(|seen| seen.path.clone()).as_deref(), Some(expected));
-    }
-    Ok(())
-}
-
-#[tokio::test]
 async fn an_image_that_neither_mirror_nor_registry_has_is_reported_with_both_errors() -> Result<()> {
     let authority = Authority::new()?;
     let mirror = Server::with_handler(&authority, |_| answer(404, &[], "")).await?;

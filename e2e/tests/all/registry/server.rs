@@ -22,16 +22,11 @@ use e2e::certificates::Authority;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_rustls::{
     TlsAcceptor,
-    rustls::{
-        ServerConfig,
-        crypto::ring,
-        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    },
+    rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 
-/// A received request.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Path and query.
@@ -140,9 +135,5 @@ fn acceptor(authority: &Authority) -> Result<TlsAcceptor> {
     let issued = authority.issue()?;
     let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes())?;
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes())?;
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(tls::acceptor(vec![certificate], key)?)
 }

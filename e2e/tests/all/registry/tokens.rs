@@ -1,6 +1,6 @@
 //! A token server: it signs tokens as specified in `docs/spec/auth/token.md` of distribution/distribution.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use axum::{
@@ -25,11 +25,10 @@ use ring::{
 };
 use serde_json::json;
 
-use super::server::Server;
+use super::{basic, server::Server};
 
 const ISSUER: &str = "token server on loopback";
 
-/// Signs tokens.
 pub struct Signer {
     key: KeyPair,
     certificate: rcgen::Certificate,
@@ -68,64 +67,21 @@ impl Signer {
     }
 }
 
-/// A request to the token server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenRequest {
-    pub scope: String,
-    pub service: String,
-    /// Name and password, separated by a colon.
-    pub login: Option<String>,
-}
-
 /// A token server. Repositories under `private/` require a login.
-pub struct TokenServer {
-    pub server: Server,
-    state: Arc<Tokens>,
+pub async fn token_server(authority: &Authority, signer: Arc<Signer>) -> Result<Server> {
+    Server::start(Some(authority), Router::new().route("/token", get(answer)).with_state(signer)).await
 }
 
-struct Tokens {
-    signer: Arc<Signer>,
-    requests: Mutex<Vec<TokenRequest>>,
-}
-
-impl TokenServer {
-    pub async fn start(authority: &Authority, signer: Arc<Signer>) -> Result<Self> {
-        let state = Arc::new(Tokens { signer, requests: Mutex::default() });
-        let router = Router::new().route("/token", get(answer)).with_state(Arc::clone(&state));
-        Ok(Self { server: Server::start(Some(authority), router).await?, state })
-    }
-
-    pub fn realm(&self) -> String {
-        format!("{}/token", self.server.url())
-    }
-
-    pub fn requests(&self) -> Vec<TokenRequest> {
-        self.state.requests().clone()
-    }
-}
-
-impl Tokens {
-    fn requests(&self) -> MutexGuard<'_, Vec<TokenRequest>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-async fn answer(State(state): State<Arc<Tokens>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+async fn answer(State(signer): State<Arc<Signer>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     let query = query.unwrap_or_default();
     let url = reqwest::Url::parse(&format!("https://token.example/?{query}")).expect("an address");
-    let parameter = |name: &str| {
-        url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
-    };
-    let basic = |header: &str| String::from_utf8(STANDARD.decode(header.strip_prefix("Basic ")?).ok()?).ok();
-    let login = headers.get(AUTHORIZATION).and_then(|header| basic(header.to_str().ok()?));
-    let (scope, service) = (parameter("scope"), parameter("service"));
-    state.requests().push(TokenRequest { scope: scope.clone(), service, login: login.clone() });
-    let known = format!("{}:{}", LOGIN.0, LOGIN.1);
-    if login.as_ref().is_some_and(|login| *login != known) {
+    let scope = url.query_pairs().find(|(key, _)| key == "scope").map(|(_, scope)| scope.into_owned());
+    let login = headers.get(AUTHORIZATION);
+    if login.is_some_and(|login| *login != basic(LOGIN)) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    let repository = scope.split(':').nth(1).unwrap_or_default();
+    let repository = scope.as_deref().and_then(|scope| scope.split(':').nth(1)).unwrap_or_default();
     let shown = login.is_some() || !repository.starts_with("private/");
-    let token = state.signer.token(repository, if shown { &["pull"] } else { &[] });
+    let token = signer.token(repository, if shown { &["pull"] } else { &[] });
     json!({ "token": token.expect("a token"), "expires_in": 300 }).to_string().into_response()
 }

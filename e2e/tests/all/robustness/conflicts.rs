@@ -17,7 +17,7 @@ use e2e::{
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
@@ -187,25 +187,4 @@ async fn a_taint_that_is_reverted_repeatedly_is_restored_each_time_and_the_other
     let all = || async { Ok(has_taint(&cluster.node(conflicting).await?, OS_WINDOWS.0, OS_WINDOWS.1)) };
     until("the taint is restored", SOON, all, |has| *has).await.unwrap();
     cluster.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
-async fn a_recreated_node_and_a_changed_taint_value_are_no_conflict() {
-    let cluster = Cluster::start().await.unwrap();
-    let kubelets = cluster.start_kubelets(nodes(POOL, 1)).await.unwrap();
-    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.apply_tainting_pool(POOL, "ltsc2022", OS_WINDOWS).await.unwrap();
-    for _ in 0..8 {
-        cluster.until_tainted(POOL, OS_WINDOWS, 1).await.unwrap();
-        cluster.nodes().delete("web-000", &DeleteParams::default()).await.unwrap();
-        kubelets.add(nodes(POOL, 1)).await.unwrap();
-    }
-    for edit in 0..14 {
-        let taint = if edit % 2 == 0 { ("os", "Windows") } else { OS_WINDOWS };
-        cluster.apply_tainting_pool(POOL, "ltsc2022", taint).await.unwrap();
-        cluster.until_tainted(POOL, taint, 1).await.unwrap();
-    }
-    cluster.until_ready(POOL).await.unwrap();
-    cluster.until_idle().await.unwrap();
-    assert_eq!(cluster.condition(POOL, "NodesTainted").await.unwrap().reason, "Applied");
 }

@@ -9,10 +9,10 @@ use e2e::{
     operator::Operator,
     wait::until,
 };
-use k8s_openapi::api::{core::v1::ResourceQuota, rbac::v1::RoleBinding};
+use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::json;
 
@@ -111,43 +111,4 @@ async fn a_config_map_of_another_owner_is_unchanged_and_delays_its_configuration
     let former = config_of(&cluster, "web-001").await;
     cluster.config_maps().delete(&first, &DeleteParams::default()).await.unwrap();
     recovers(&cluster, &former).await;
-}
-
-#[tokio::test]
-async fn without_its_role_the_operator_keeps_the_taints_also_after_a_restart() {
-    let (cluster, kubelets, operator) = converged().await;
-    let former = config_of(&cluster, "web-001").await;
-    let bindings: Api<RoleBinding> = cluster.namespaced(OPERATOR_NAMESPACE);
-    let mut binding = bindings.get("winpool").await.unwrap();
-    bindings.delete("winpool", &DeleteParams::default()).await.unwrap();
-    apply_profile(&cluster, 101).await;
-    cluster.until_condition(POOL, "ConfigRendered", "False", "WriteFailed").await.unwrap();
-    taints_are_kept(&cluster, &kubelets, "web-new-1").await;
-
-    operator.kill().unwrap();
-    drop(operator);
-    // The operator is not ready, because it cannot list its ConfigMaps, but it keeps the taints.
-    let _operator = Operator::spawn(&cluster.control_plane, &[], &[]).unwrap();
-    taints_are_kept(&cluster, &kubelets, "web-new-2").await;
-    binding.metadata.resource_version = None;
-    binding.metadata.uid = None;
-    bindings.create(&PostParams::default(), &binding).await.unwrap();
-    recovers(&cluster, &former).await;
-}
-
-#[tokio::test]
-async fn a_config_map_of_the_operator_that_is_changed_or_deleted_is_restored() {
-    let (cluster, _kubelets, _operator) = converged().await;
-    let name = config_of(&cluster, "web-001").await;
-    let before = cluster.config_maps().get(&name).await.unwrap();
-    cluster.config_maps().delete(&name, &DeleteParams::default()).await.unwrap();
-    let mut tampered = before.clone();
-    (tampered.metadata.resource_version, tampered.metadata.uid) = (None, None);
-    tampered.data.as_mut().unwrap().insert("kubelet.args".to_owned(), "--evil".to_owned());
-    // If the operator restores its ConfigMap first, it is deleted again.
-    while cluster.config_maps().create(&PostParams::default(), &tampered).await.is_err() {
-        let _ = cluster.config_maps().delete(&name, &DeleteParams::default()).await;
-    }
-    let data = || async { Ok(cluster.config_maps().get(&name).await?.data) };
-    until("its content is restored", SOON, data, |data| *data == before.data).await.unwrap();
 }

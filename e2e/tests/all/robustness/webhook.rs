@@ -1,9 +1,10 @@
 //! A validating admission webhook.
 
-use std::{fs, sync::Arc};
+use std::fs;
 
 use anyhow::{Context, Result, anyhow};
 use axum::{Router, routing::post};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{
     cluster::{Cluster, SOON},
     control_plane::User,
@@ -17,30 +18,14 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
-use tokio_rustls::{
-    TlsAcceptor,
-    rustls::{
-        ServerConfig,
-        crypto::ring,
-        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    },
-};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 
 /// The message of a rejection by the webhook.
 pub const REFUSAL: &str = "taints are set by the platform team alone";
 
-/// The writes of the operator that the webhook rejects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refuses {
-    /// Writes after which a node has taints.
-    Tainted,
-    /// Writes after which a node has no taints.
-    Untainted,
-}
-
-/// A webhook that rejects some of the operator's writes to nodes. Dropping it ends it.
+/// A webhook that rejects the operator's writes after which a node has taints. Dropping it ends it.
 pub struct Webhook {
     configurations: Api<ValidatingWebhookConfiguration>,
     server: JoinHandle<()>,
@@ -48,21 +33,18 @@ pub struct Webhook {
 
 impl Webhook {
     /// Starts a webhook on loopback, configures it in the API server, and waits until it rejects writes to `node`.
-    pub async fn start(cluster: &Cluster, node: &str, refuses: Refuses) -> Result<Self> {
+    pub async fn start(cluster: &Cluster, node: &str) -> Result<Self> {
         let folder = cluster.control_plane.directory();
         // The certificate of the API server is for 127.0.0.1, so the webhook can use it too.
         let certificates = CertificateDer::pem_file_iter(folder.join("certificates/apiserver.crt"))?;
         let key = PrivateKeyDer::from_pem_file(folder.join("certificates/apiserver.key"))?;
-        let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(certificates.collect::<Result<_, _>>()?, key)?;
+        let acceptor = tls::acceptor(certificates.collect::<Result<_, _>>()?, key)?;
         let tcp = TcpListener::from_std(network::listener()?)?;
         let address = tcp.local_addr()?;
-        let listener = Tls { tcp, acceptor: TlsAcceptor::from(Arc::new(tls)) };
+        let listener = Tls { tcp, acceptor };
         let server = tokio::spawn(async move {
-            let review = move |body: String| async move { review(&body, refuses) };
-            let _ = axum::serve(listener, Router::new().route("/", post(review))).await;
+            let review = post(|body: String| async move { review(&body) });
+            let _ = axum::serve(listener, Router::new().route("/", review)).await;
         });
         let configurations = cluster.api();
         let configuration = json!({
@@ -72,7 +54,7 @@ impl Webhook {
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",
                 "failurePolicy": "Fail",
-                "clientConfig": { "url": format!("https://{address}/"), "caBundle": base64(&fs::read(folder.join("ca.crt"))?) },
+                "clientConfig": { "url": format!("https://{address}/"), "caBundle": STANDARD.encode(fs::read(folder.join("ca.crt"))?) },
                 "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["nodes"], "operations": ["UPDATE"] }],
             }],
         });
@@ -81,10 +63,7 @@ impl Webhook {
         let operator: Api<Node> = Api::all(cluster.control_plane.client_as(&User::Operator.name(), &[]).await?);
         let refused = || async {
             let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
-            let taints = match refuses {
-                Refuses::Tainted => json!([{ "key": "probe", "effect": "NoSchedule" }]),
-                Refuses::Untainted => json!(null),
-            };
+            let taints = json!([{ "key": "probe", "effect": "NoSchedule" }]);
             let taints = Patch::Merge(json!({ "spec": { "taints": taints } }));
             match operator.patch(node, &dry_run, &taints).await {
                 Err(kube::Error::Api(status)) if status.message.contains(REFUSAL) => Ok(()),
@@ -108,27 +87,19 @@ impl Drop for Webhook {
     }
 }
 
-fn review(body: &str, refuses: Refuses) -> String {
-    answer(body, refuses).unwrap_or_else(|error| json!({ "error": format!("{error:#}") })).to_string()
+fn review(body: &str) -> String {
+    answer(body).unwrap_or_else(|error| json!({ "error": format!("{error:#}") })).to_string()
 }
 
 /// The answer to an AdmissionReview.
-fn answer(body: &str, refuses: Refuses) -> Result<Value> {
+fn answer(body: &str) -> Result<Value> {
     let review: Value = serde_json::from_str(body).context("an AdmissionReview")?;
     let request = &review["request"];
     let tainted = request["object"]["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
-    let refused =
-        tainted == (refuses == Refuses::Tainted) && request["userInfo"]["username"] == json!(User::Operator.name());
+    let refused = tainted && request["userInfo"]["username"] == json!(User::Operator.name());
     let mut response = json!({ "uid": request["uid"], "allowed": !refused });
     if refused {
         response["status"] = json!({ "message": REFUSAL });
     }
     Ok(json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response }))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    serde_json::to_value(k8s_openapi::ByteString(bytes.to_vec()))
-        .ok()
-        .and_then(|value| value.as_str().map(str::to_owned))
-        .unwrap_or_default()
 }

@@ -7,17 +7,15 @@ use e2e::{
     certificates::{Authority, Certificate, unverified_client},
     cluster::{Cluster, SOON, create},
     control_plane::OPERATOR_NAMESPACE,
-    install::{apply, path},
     network::free_port,
     operator::Operator,
     prometheus::metrics_reader,
-    wait::{eventually, until},
+    wait::eventually,
 };
 use k8s_openapi::api::{
     core::v1::ServiceAccount,
     rbac::v1::{ClusterRole, ClusterRoleBinding},
 };
-use kube::api::DeleteParams;
 use reqwest::{Client, Method};
 use serde_json::json;
 
@@ -83,15 +81,11 @@ async fn metrics_and_log_level_are_for_users_whom_rbac_permits_them_and_probes_f
     for (method, path, token, status, expected) in [
         (Method::GET, "/metrics", reader, 200, "winpool_cache_objects"),
         (Method::GET, "/metrics", None, 401, "bearer token of a user who may get /metrics"),
-        (Method::GET, "/metrics", Some("invalid"), 401, "invalid or expired"),
         (Method::GET, "/metrics", other, 403, "user system:serviceaccount:winpool-system:other may not get /metrics"),
-        (Method::GET, "/metrics", debugger, 403, "may not get /metrics"),
         (Method::PUT, "/log", reader, 403, "may not put /log"),
         (Method::PUT, "/log", debugger, 200, "ok"),
-        (Method::PUT, "/log", None, 401, "bearer token"),
         (Method::GET, "/livez", None, 200, "ok"),
         (Method::GET, "/readyz", None, 200, "ok"),
-        (Method::GET, "/nothing", None, 404, ""),
     ] {
         let (found, text) = send(&client, method.clone(), &format!("{url}{path}"), token).await.unwrap();
         assert!(found == status && text.contains(expected), "{method} {path} {token:?}: {found} {text}");
@@ -101,23 +95,6 @@ async fn metrics_and_log_level_are_for_users_whom_rbac_permits_them_and_probes_f
     let mut reviews = requests.iter().filter(|request| request.resource.ends_with("reviews"));
     assert!(reviews.all(|review| review.agent.starts_with("winpool/")), "a review names the replica");
     cluster.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
-async fn without_the_permission_to_review_the_answer_says_so_and_with_it_requests_are_allowed() {
-    let cluster = cluster_with_users().await;
-    cluster.api::<ClusterRoleBinding>().delete("winpool", &DeleteParams::default()).await.unwrap();
-    let address = format!("127.0.0.1:{}", free_port().unwrap());
-    let operator = Operator::spawn(&cluster.control_plane, &["--secure-address", &address], &[]).unwrap();
-    let (client, url) = (unverified_client().unwrap(), format!("https://{address}/metrics"));
-    let reader = metrics_reader(&cluster).await.unwrap();
-    let answer = || send(&client, Method::GET, &url, Some(&reader));
-    let refused =
-        |(status, text): &(u16, String)| *status == 503 && text.contains("cannot create resource \"tokenreviews\"");
-    until("the answer names the missing permission", SOON, answer, refused).await.unwrap();
-    apply(&cluster.control_plane, &["-f", &path("config/default/cluster_role_binding.yaml")]).unwrap();
-    until("metrics are read", SOON, answer, |(status, _)| *status == 200).await.unwrap();
-    operator.wait_ready(SOON).await.unwrap();
 }
 
 fn write(certificate: &Certificate, folder: &Path) {

@@ -23,14 +23,11 @@ use tonic::{
     transport::{Identity, Server, ServerTlsConfig, server::TcpIncoming},
 };
 
-/// A received span.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// The name.
     pub name: String,
     /// The trace that it belongs to, in hexadecimal digits.
     pub trace: String,
-    /// Its own id.
     pub id: String,
     /// The id of the parent span; empty for the root of a trace.
     pub parent: String,
