@@ -46,7 +46,7 @@ pub fn new_and_settled(pools: usize, nodes: usize) -> (Snapshot, Snapshot) {
     for write in names.iter().flat_map(|name| planner.plan(name).unwrap().steps.into_writes()) {
         let (name, body) = (&write.object.name, write.body());
         match write.action {
-            Action::PatchNode => merge(&mut objects[indexes[name]], &body),
+            Action::PatchNode => json_patch::merge(&mut objects[indexes[name]], &body),
             Action::RecordApplied => pools_now.get_mut(name).unwrap()["status"] = body["status"].clone(),
             Action::ApplyRuntimeClass => {
                 let class = read::<k8s_openapi::api::node::v1::RuntimeClass>(&body);
@@ -104,22 +104,4 @@ fn node(number: usize, pool: usize) -> Value {
 
 fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
     serde_json::from_value(object.clone()).unwrap()
-}
-
-/// JSON merge patch (RFC 7386).
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in fields {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
 }

@@ -71,38 +71,8 @@ fn take_arguments(spec: &mut Value) -> BTreeMap<String, String> {
     list.as_array().unwrap().iter().map(|item| (text(&item["name"]), text(&item["value"]))).collect()
 }
 
-#[test]
-fn nothing_of_the_named_template_is_lost() {
-    let text = fs::read_to_string(folder().join("pools.yaml")).unwrap();
-    let documents = serde_saphyr::from_multiple::<Value>(&text).unwrap();
-    let base = documents.iter().find(|object| object["kind"] == "KubeadmConfigTemplate").map(spec).unwrap();
-    for machine in MACHINES {
-        let objects = rendered(machine);
-        let object =
-            objects.objects.iter().find(|(_, object)| object["metadata"]["labels"]["winpool.dev/pool"] == "azure-2022");
-        let (mut before, mut after) = (base.clone(), spec(&object.unwrap().1));
-        let (arguments, now) = (take_arguments(&mut before), take_arguments(&mut after));
-        for (name, value) in arguments {
-            // With an external cloud provider the kubelet adds its taint itself.
-            let kept = if name == "register-with-taints" { "os=windows:NoSchedule" } else { &value };
-            assert!(now[&name].starts_with(kept), "{name}: {}", now[&name]);
-        }
-        for (field, value) in before.as_object().unwrap() {
-            match value.as_array() {
-                Some(items) => assert_eq!(&after[field].as_array().unwrap()[..items.len()], items, "{field}"),
-                None if field == "joinConfiguration" => {
-                    for (field, value) in value["nodeRegistration"].as_object().unwrap() {
-                        assert_eq!(&after["joinConfiguration"]["nodeRegistration"][field], value, "{field}");
-                    }
-                }
-                None => assert_eq!(&after[field], value, "{field}"),
-            }
-        }
-    }
-}
-
 /// The output of `winpool render --target` for files in a folder.
-pub fn output(folder: &Path, file: &str, target: &str, more: &[&str]) -> Output {
+fn output(folder: &Path, file: &str, target: &str, more: &[&str]) -> Output {
     let arguments = ["render", "-f", file, "--target", target];
     Command::new(env!("CARGO_BIN_EXE_winpool")).args(arguments).args(more).current_dir(folder).output().unwrap()
 }
@@ -128,23 +98,6 @@ fn objects_are_printed_in_the_requested_format() {
     assert!(items.iter().all(|item| item["apiVersion"] == "bootstrap.cluster.x-k8s.io/v1beta2"));
     assert!(stderr.contains("pool plain-2019 has no spec.delivery.clusterAPI"), "{stderr}");
     assert!(!stderr.contains("skipped objects"), "{stderr}");
-}
-
-#[test]
-fn one_file_is_written_for_each_object() {
-    let parent = tempfile::tempdir().unwrap();
-    let directory = parent.path().join("out");
-    let more = ["--kubernetes", "1.35,1.36", "--containerd", "2.2", "--out", directory.to_str().unwrap()];
-    let output = output(&folder(), "pools.yaml", "cluster-api", &more);
-    assert!(output.status.success() && output.stdout.is_empty());
-    let names: Vec<_> = golden::found(&directory).into_keys().map(|path| path.to_str().unwrap().to_owned()).collect();
-    for start in [
-        "kubeadmconfigtemplate-clusters-web-2022-",
-        "kubeadmconfigtemplate-clusters-azure-",
-        "kubeadmconfig-clusters-b",
-    ] {
-        assert!(names.iter().any(|name| name.starts_with(start)), "{names:?}");
-    }
 }
 
 #[test]

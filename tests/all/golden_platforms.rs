@@ -57,17 +57,12 @@ fn the_documents_are_those_of_the_golden_files() {
     golden::check(&folder(), &expected(), "golden_platforms");
 }
 
-/// The output of `winpool render` for a target.
-fn output(target: &str, more: &[&str]) -> std::process::Output {
-    let input = folder().join("pools.yaml");
-    let arguments = ["render", "-f", input.to_str().unwrap(), "--target", target];
-    Command::new(env!("CARGO_BIN_EXE_winpool")).args(arguments).args(more).output().unwrap()
-}
-
 #[test]
 fn losses_are_notes_and_not_failures() {
     for (target, ..) in &TARGETS[..5] {
-        let output = output(target, &["--kubernetes", "1.36"]);
+        let mut render = Command::new(env!("CARGO_BIN_EXE_winpool"));
+        render.args(["render", "--target", target, "--kubernetes", "1.36", "-f"]).arg(folder().join("pools.yaml"));
+        let output = render.output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{target}: {stderr}");
         for pool in ["web-2022", "plain-2025"] {
@@ -77,17 +72,4 @@ fn losses_are_notes_and_not_failures() {
         assert!(stdout.starts_with("# Pool "), "{target}: {stdout}");
         assert!(stdout.contains("\n# proxy: "), "{target}: {stdout}");
     }
-}
-
-#[test]
-fn a_directory_has_the_report_beside_the_documents() {
-    let parent = tempfile::tempdir().unwrap();
-    let directory = parent.path().join("out");
-    let output = output("rke2", &["--out", directory.to_str().unwrap()]);
-    assert!(output.status.success() && output.stdout.is_empty());
-    let names: Vec<_> = golden::found(&directory).into_keys().map(|path| path.to_str().unwrap().to_owned()).collect();
-    for end in ["50-winpool.yaml", "50-winpool.conf", "registries.yaml", "losses.txt"] {
-        assert!(names.iter().any(|name| name.starts_with("web-2022-") && name.ends_with(end)), "{names:?}");
-    }
-    assert!(names.contains(&"plain-2025/losses.txt".to_owned()), "{names:?}");
 }

@@ -20,7 +20,7 @@ use winpool_facts::{ContainerdVersion, Minor, containerd, support};
 use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML};
 use winpool_rules::pool::configs::ExpectedNode;
 
-use crate::golden::found;
+use crate::golden;
 
 const KUBELETS: [Minor; 3] = [support::OLDEST, Minor(34), support::NEWEST];
 const CONTAINERDS: [(u32, u32); 3] = [(1, 7), (2, 1), (2, 3)];
@@ -30,8 +30,6 @@ const GOLDEN_PAIRS: [(Minor, (u32, u32)); 3] = [(KUBELETS[0], (1, 7)), (KUBELETS
 const SAMPLES: &str = "config/samples";
 /// The pool of the samples with golden files.
 const GOLDEN_POOL: &str = "web-2022";
-/// If set, the files are written instead of compared.
-const RENEW: &str = "WINPOOL_RENEW_GOLDEN";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -116,37 +114,9 @@ fn pause_images() -> String {
     table
 }
 
-fn renew(folder: &Path, golden: &BTreeMap<PathBuf, String>) {
-    if folder.exists() {
-        fs::remove_dir_all(folder).unwrap();
-    }
-    for (name, text) in golden {
-        let path = folder.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-}
-
 #[test]
 fn the_samples_render_to_the_golden_files() {
-    let folder = root().join("tests/golden/samples");
-    let golden = expected();
-    if std::env::var_os(RENEW).is_some() {
-        renew(&folder, &golden);
-    }
-    let found = found(&folder);
-    let remedy =
-        format!("if that is intended, run {RENEW}=1 cargo test -p winpool --test all golden_samples::, and commit");
-    for (name, text) in &golden {
-        let kept = found.get(name).map_or("", String::as_str);
-        let first = text.lines().zip(kept.lines()).position(|(a, b)| a != b);
-        let index = first.unwrap_or_else(|| text.lines().count().min(kept.lines().count()));
-        let [now, before] = [text, kept].map(|text| text.lines().nth(index).unwrap_or("the end"));
-        let place = format!("tests/golden/samples/{} differs in line {}", name.display(), index + 1);
-        assert!(kept == text, "{place}: {now:?} instead of {before:?}; {remedy}");
-    }
-    let names = |files: &BTreeMap<PathBuf, String>| files.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&found), names(&golden), "obsolete files; {remedy}");
+    golden::check(&root().join("tests/golden/samples"), &expected(), "golden_samples");
 }
 
 #[test]

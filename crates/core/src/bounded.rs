@@ -6,15 +6,14 @@ use std::{
     hash::{BuildHasher, Hash, Hasher},
 };
 
+use winpool_facts::node_restriction::kubelet_may_set;
+
 /// The most memory of the labels of an object, in bytes: about 100 labels of a pod.
 pub const MAX_LABELS: usize = 16 * 1024;
 /// The most memory of the labels of a node or a group of machines, which are few, in bytes.
 const MAX_NODE_LABELS: usize = 256 * 1024;
 /// The memory of a field besides its bytes, about: its place in a list or map, and its allocation.
 const FIELD: usize = 24;
-/// The labels that a kubelet cannot write are in this domain and those below it (kubernetes/kubernetes,
-/// `plugin/pkg/admission/noderestriction`).
-const RESTRICTED: &str = "node-restriction.kubernetes.io";
 
 /// Adds the memory of a value to what its hash reads.
 struct Measure<H> {
@@ -55,17 +54,10 @@ pub fn bounded(mut labels: BTreeMap<String, String>) -> (BTreeMap<String, String
         let mut kept = 0;
         labels.retain(|key, value| {
             kept += weight(&(key, value.as_str()));
-            kept <= MAX_NODE_LABELS || is_restricted(key)
+            kept <= MAX_NODE_LABELS || !kubelet_may_set(key)
         });
     }
     (labels, oversized)
-}
-
-fn is_restricted(key: &str) -> bool {
-    let domain = key.split_once('/').map(|(domain, _)| domain);
-    domain
-        .and_then(|domain| domain.strip_suffix(RESTRICTED))
-        .is_some_and(|above| above.is_empty() || above.ends_with('.'))
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ impl ForeignText {
         &self.0
     }
 
-    /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

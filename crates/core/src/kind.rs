@@ -29,7 +29,6 @@ pub struct Kind {
     pub selection: Selection,
 }
 
-/// Where the objects of a kind are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KindScope {
     Cluster,
@@ -48,22 +47,17 @@ pub enum NeededBy {
     Nothing,
 }
 
-/// The objects of a kind that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     All,
-    /// Those with a label of this value.
     Label(&'static str, &'static str),
-    /// Those with these values of fields.
     Fields(&'static str),
 }
 
-/// The objects that winpool created.
 const MANAGED: Selection = Selection::Label(label::MANAGED_BY, label::MANAGED_BY_VALUE);
 /// The events about sandboxes of pods that were not created.
 const SANDBOXES: Selection = Selection::Fields("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
 
-#[allow(missing_docs)] // the names say it
 #[rustfmt::skip] // a row is a line
 impl Kind {
     pub const POOL: Self = winpool("WindowsNodePool", "windowsnodepools").by(manager::FINALIZERS);

@@ -4,7 +4,6 @@ use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
 use crate::masking::{MASK, masked};
 
-/// A log that is read on each node.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSource {
     /// The provider in the Windows event log Application.
@@ -42,7 +41,6 @@ pub const LOG_SOURCES: [LogSource; 4] = [
 
 /// The time of which logs are read.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct LogWindow {
     pub since: Timestamp,
     pub until: Timestamp,

@@ -7,7 +7,6 @@ use winpool_api::bounds::shortened;
 
 /// The maximum length of a text, in characters.
 const MAX_TEXT: usize = 2048;
-/// What replaces a credential.
 pub(crate) const MASK: &str = "***";
 
 /// The words that name a credential, alone or at the end of a name such as `DB_PASS` or `--docker-password`.

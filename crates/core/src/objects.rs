@@ -62,7 +62,6 @@ macro_rules! named {
 pub struct Objects<V>(Arc<Vec<Arc<V>>>);
 
 impl<V> Objects<V> {
-    /// Whether both share one list.
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

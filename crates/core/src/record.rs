@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use winpool_api::TaintKey;
 
-/// The origin of a taint or label on a node.
+use crate::Uncompared;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -26,7 +27,6 @@ pub enum Origin {
     Unverified,
 }
 
-/// The labels and taints of a pool on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub pool: String,
@@ -37,7 +37,7 @@ pub struct Record {
 }
 
 /// A record with its signature, as in the annotation.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SignedRecord {
     #[serde(flatten)]
     pub record: Record,
@@ -46,18 +46,12 @@ pub struct SignedRecord {
     pub signature: String,
     /// The first key that it was verified with, and the result. Cached, because nodes are reconciled often.
     #[serde(skip)]
-    verified: OnceLock<(KeyId, bool)>,
-}
-
-impl PartialEq for SignedRecord {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.record, &self.signature) == (&other.record, &other.signature)
-    }
+    verified: Uncompared<OnceLock<(KeyId, bool)>>,
 }
 
 impl SignedRecord {
     pub fn new(record: Record, signature: String) -> Self {
-        Self { record, signature, verified: OnceLock::new() }
+        Self { record, signature, verified: Uncompared::default() }
     }
 
     /// Parses the annotation. If that fails, the result is an empty record without a valid signature.

@@ -15,7 +15,6 @@ pub struct Counted<'a> {
     what: &'a str,
 }
 
-/// A number of things.
 pub fn counted(count: usize, what: &str) -> Counted<'_> {
     Counted { count, what }
 }
@@ -27,7 +26,6 @@ impl Counted<'_> {
     }
 }
 
-/// The verb that agrees with a number of things.
 pub fn agree(count: usize, singular: &'static str, plural: &'static str) -> &'static str {
     if count == 1 { singular } else { plural }
 }

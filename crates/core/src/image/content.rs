@@ -18,9 +18,7 @@ pub struct ImagePlatforms {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePlatform {
-    /// The operating system, such as `windows`.
     pub os: String,
-    /// The processor architecture, such as `amd64`.
     pub architecture: String,
     /// The version of Windows; an entry without a valid version matches every host.
     pub os_version: Option<OsVersion>,
@@ -38,7 +36,6 @@ impl ImagePlatforms {
 }
 
 impl ImagePlatform {
-    /// The operating system and the architecture.
     fn system(&self) -> ForeignText {
         format!("{}/{}", self.os, self.architecture).into()
     }

@@ -28,7 +28,6 @@ enum Format {
 }
 
 const NANOS: i128 = 1_000_000_000;
-/// The largest quantity in Kubernetes.
 const MAX: i128 = i64::MAX as i128 * NANOS;
 const DECIMAL: &[(&str, u32)] =
     &[("n", 0), ("u", 3), ("m", 6), ("", 9), ("k", 12), ("M", 15), ("G", 18), ("T", 21), ("P", 24), ("E", 27)];
@@ -117,7 +116,6 @@ fn parse(text: &str) -> Option<Quantity> {
     Some(Quantity { nanos: if negative { -nanos } else { nanos }, format })
 }
 
-/// The factor of a suffix, as a power.
 #[derive(Clone, Copy)]
 enum Scale {
     Ten(i32),
@@ -195,7 +193,6 @@ impl fmt::Display for Quantity {
 #[derive(Clone, Copy, Debug, PartialEq, Display)]
 pub enum Threshold {
     Amount(Quantity),
-    /// A share of the capacity.
     #[display("{}%", _0.0)]
     Percent(Percent),
 }
@@ -206,7 +203,6 @@ pub struct Percent(f32);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseThresholdError {
-    /// Neither a quantity nor a percentage.
     #[error("`{0}` is neither a quantity nor a percentage")]
     Malformed(String),
     /// Kubelets accept percentages from 0 to 100.

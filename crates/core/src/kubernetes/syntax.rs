@@ -48,7 +48,6 @@ fn is_name(text: &str) -> bool {
     bytes.len() <= 63 && bytes.iter().copied().all(inner) && edge(bytes.first()) && edge(bytes.last())
 }
 
-/// A host with an optional port.
 pub fn is_registry(text: &str) -> bool {
     let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
     is_host(host) && port.is_none_or(is_port)

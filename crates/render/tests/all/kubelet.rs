@@ -16,21 +16,6 @@ fn profile(spec: Value) -> Profile {
     profile::check(&serde_json::from_value(spec).unwrap()).unwrap()
 }
 
-fn standard() -> Profile {
-    profile(json!({
-        "kubelet": {
-            "systemReserved": {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "1Gi"},
-            "kubeReserved": {"cpu": "200m", "memory": "512Mi"},
-            "evictionHard": {"memory.available": "500Mi", "nodefs.available": "10%"},
-            "extra": {
-                "clusterDNS": ["10.96.0.10"],
-                "clusterDomain": "cluster.local",
-                "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": true}},
-            },
-        },
-    }))
-}
-
 fn taints() -> [Taint; 1] {
     [Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule }]
 }
@@ -48,16 +33,6 @@ fn in_one(files: &BTreeMap<String, String>) -> String {
 
 const fn containerd(major: u32, minor: u32) -> ContainerRuntime<ContainerdLine> {
     ContainerRuntime::Containerd(ContainerdLine::new(major, minor))
-}
-
-#[test]
-fn kubelet_1_34_with_cri_dockerd() {
-    assert_snapshot!(rendered(&profile(json!({})), 34, ContainerRuntime::CriDockerd, 20348));
-}
-
-#[test]
-fn kubelet_1_30() {
-    assert_snapshot!(rendered(&standard(), 30, containerd(1, 7), 20348));
 }
 
 #[test]
@@ -81,7 +56,19 @@ fn kubelet_1_34() {
 
 #[test]
 fn kubelet_1_36() {
-    assert_snapshot!(rendered(&standard(), 36, containerd(2, 3), 26100));
+    let spec = json!({
+        "kubelet": {
+            "systemReserved": {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "1Gi"},
+            "kubeReserved": {"cpu": "200m", "memory": "512Mi"},
+            "evictionHard": {"memory.available": "500Mi", "nodefs.available": "10%"},
+            "extra": {
+                "clusterDNS": ["10.96.0.10"],
+                "clusterDomain": "cluster.local",
+                "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": true}},
+            },
+        },
+    });
+    assert_snapshot!(rendered(&profile(spec), 36, containerd(2, 3), 26100));
 }
 
 fn everything() -> Profile {
