@@ -32,7 +32,7 @@ impl Shared {
     pub(super) fn template(&mut self, template: Template) -> Arc<Template> {
         match self.templates.get(template, MAX_TEMPLATE) {
             Ok(shared) => shared,
-            Err(oversized) => self.templates.get(oversized.excerpt(), MAX_TEMPLATE).unwrap_or_else(Arc::new),
+            Err(oversized) => self.templates.get(oversized.excerpt(), MAX_TEMPLATE).unwrap_or_default(),
         }
     }
 
@@ -43,7 +43,7 @@ impl Shared {
 
     /// The name of a workload, which must not be longer than a pod can have names.
     pub(super) fn workload(&mut self, workload: WorkloadName) -> Arc<WorkloadName> {
-        self.workloads.get(workload, MAX_WORKLOAD).unwrap_or_else(Arc::new)
+        self.workloads.get(workload, MAX_WORKLOAD).unwrap_or_default()
     }
 }
 

@@ -20,10 +20,7 @@ use winpool_render::{
 };
 
 use super::{adoption, apply, class};
-use crate::{
-    cases::cases,
-    model::{CLASS, Model, NODE, node},
-};
+use winpool_model::{CLASS, Model, NODE, cases, node};
 
 fn any_taints() -> impl Strategy<Value = Value> {
     let known = [

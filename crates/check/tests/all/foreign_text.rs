@@ -24,9 +24,9 @@ use winpool_rules::{
 };
 use winpool_workload::Workloads;
 
-use crate::{
-    model::{CLASS, Model, NODE, NODE_CONFIG, POOL, PROFILE, node, profile, web},
-    workloads::cluster::{container, one_pool, read_pod, tolerated, waiting},
+use winpool_model::{
+    CLASS, Model, NODE, NODE_CONFIG, POOL, PROFILE, node, profile, web,
+    workloads::{container, one_pool, read_pod, tolerated, waiting},
 };
 
 /// How each text begins when it is printed.
