@@ -78,9 +78,6 @@ pub struct KubeletConfiguration {
 
 impl KubeletConfiguration {
     /// Reads `kubelet.yaml`.
-    ///
-    /// # Errors
-    /// When it is not YAML, a field has a wrong type, or a quantity or percentage does not parse.
     pub fn parse(yaml: &str) -> Result<Self> {
         let configuration: Self = serde_saphyr::from_str(yaml).context("kubelet.yaml")?;
         for (resource, quantity) in configuration.kube_reserved.iter().chain(&configuration.system_reserved) {

@@ -8,13 +8,15 @@ use std::{
     env, fmt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Mutex, OnceLock},
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use crate::shared::lock;
+
 /// The environment variable with the folder of a control plane's programs, which other tools use too.
-pub const VARIABLE: &str = "KUBEBUILDER_ASSETS";
+const VARIABLE: &str = "KUBEBUILDER_ASSETS";
 
 /// The programs of a control plane.
 #[derive(Clone, Debug)]
@@ -31,9 +33,6 @@ pub struct Assets {
 
 impl Assets {
     /// Finds them. The result is cached.
-    ///
-    /// # Errors
-    /// When `KUBEBUILDER_ASSETS` names a folder without one of them, or one cannot be had.
     pub fn locate() -> Result<&'static Self> {
         static ASSETS: OnceLock<Result<Assets, String>> = OnceLock::new();
         ASSETS
@@ -55,7 +54,6 @@ impl Assets {
     }
 }
 
-/// A Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// As the program prints it: `v1.37.2`.
@@ -91,49 +89,26 @@ impl fmt::Display for Version {
 }
 
 /// The path of a program, by one of the names of `e2e/program.sh`, which fetches or builds it if it is missing. The result is cached.
-///
-/// # Errors
-/// When it cannot be had.
 pub fn program(name: &str) -> Result<PathBuf> {
     printed("program.sh", &[name])
 }
 
-/// `kubelet.exe` of the version of the control plane.
-///
-/// # Errors
-/// When it cannot be had.
-pub fn windows_kubelet() -> Result<PathBuf> {
-    program("kubelet.exe")
-}
-
 /// The directory of Wine.
-///
-/// # Errors
-/// When the installation fails.
 pub fn wine() -> Result<PathBuf> {
     printed("wine.sh", &[])
 }
 
 /// The directory with a compiler and linker for Windows, whose names begin with `x86_64-w64-mingw32-`.
-///
-/// # Errors
-/// When it cannot be fetched.
 pub fn windows_compiler() -> Result<PathBuf> {
     printed("mingw.sh", &[])
 }
 
 /// `containerd` of every supported release line: 1.7, 2.3 (long-term support) and the newest.
-///
-/// # Errors
-/// When one cannot be had.
 pub fn containerds() -> Result<[PathBuf; 3]> {
     of_each_release("containerd")
 }
 
 /// `ctr` of the same versions as [`containerds`].
-///
-/// # Errors
-/// When one cannot be had.
 pub fn ctrs() -> Result<[PathBuf; 3]> {
     of_each_release("ctr")
 }
@@ -156,7 +131,7 @@ fn of_control_plane(name: &str) -> Result<PathBuf> {
 fn printed(script: &'static str, arguments: &[&str]) -> Result<PathBuf> {
     static PRINTED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let command = [&[script], arguments].concat().join(" ");
-    let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut printed = lock(&PRINTED);
     if let Some(path) = printed.get(&command) {
         return Ok(path.clone());
     }

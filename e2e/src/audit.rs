@@ -31,7 +31,6 @@ pub struct Request {
     pub code: u16,
     /// The path with its query.
     pub uri: String,
-    /// When the API server received it.
     pub received: Timestamp,
     /// The header `User-Agent`.
     pub agent: String,
@@ -40,20 +39,14 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whether the request changes an object.
-    #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// Whether the API server answered that the request was done.
-    #[must_use]
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
-    /// Whether the API server answered 403.
-    #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.code == 403
     }
@@ -62,12 +55,10 @@ impl Request {
 /// An object as a write has stored it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// The user who wrote it.
     pub user: String,
     /// The resource, in the plural.
     pub resource: String,
     pub name: String,
-    /// When the API server received the write.
     pub received: Timestamp,
     /// Its resource version: all objects in etcd have one order. That of a deletion is the version before it.
     pub version: u64,
@@ -93,14 +84,10 @@ pub(crate) fn policy(users: &[String]) -> String {
 
 /// The objects that successful writes have stored, in that order.
 pub(crate) fn stored(path: &Path) -> Result<Vec<Stored>> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    stored_in(&text)
-}
-
-fn stored_in(log: &str) -> Result<Vec<Stored>> {
+    let log = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let mut stored = Vec::new();
     let mut last = 0;
-    for line in complete_lines(log).filter(|line| line.contains("\"responseObject\":")) {
+    for line in complete_lines(&log).filter(|line| line.contains("\"responseObject\":")) {
         let event: Event = serde_json::from_str(line).with_context(|| format!("an audit event: {line}"))?;
         if !(200..300).contains(&event.response_status.code) {
             continue;
@@ -200,7 +187,6 @@ struct Event {
     request_object: Value,
 }
 
-/// The objects in an event.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Objects {

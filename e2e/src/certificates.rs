@@ -11,7 +11,6 @@ use rcgen::{
     KeyUsagePurpose, date_time_ymd,
 };
 
-/// A private certificate authority.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,
@@ -21,15 +20,10 @@ pub struct Authority {
 #[derive(Clone, Debug)]
 pub struct Certificate {
     pub certificate: String,
-    /// Its private key.
     pub key: String,
 }
 
 impl Authority {
-    /// Creates an authority.
-    ///
-    /// # Errors
-    /// When its certificate cannot be created or written.
     pub fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -42,42 +36,34 @@ impl Authority {
     }
 
     /// A file with the certificate of the authority, as PEM. It is removed when the authority is dropped.
-    #[must_use]
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("ca.crt")
     }
 
     /// A certificate for a client, with its name. It expired in 2020.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub fn issue_expired(&self, client: &str) -> Result<Certificate> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, client);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(Certificate { certificate: certificate.pem(), key: key.serialize_pem() })
+        self.sign(&params)
     }
 
     /// A certificate for servers on loopback: `127.0.0.1`, `127.0.0.2` and `localhost`.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub fn issue(&self) -> Result<Certificate> {
         let names = ["127.0.0.1", "127.0.0.2", "localhost"].map(str::to_owned);
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name.push(DnType::CommonName, "a server on loopback");
+        self.sign(&params)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Result<Certificate> {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Certificate { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
     /// A client that trusts only this authority.
-    ///
-    /// # Errors
-    /// When TLS cannot be set up.
     pub fn client(&self) -> Result<reqwest::Client> {
         install_ring();
         let authority = reqwest::Certificate::from_pem(self.issuer.pem().as_bytes())?;
@@ -88,9 +74,6 @@ impl Authority {
 }
 
 /// A client that verifies no certificate, for servers whose certificate is self-signed.
-///
-/// # Errors
-/// When TLS cannot be set up.
 pub fn unverified_client() -> Result<reqwest::Client> {
     install_ring();
     Ok(reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build()?)

@@ -1,8 +1,5 @@
-//! A control plane with a client for it, and the operations that tests and programs need.
-//!
-//! Every function fails if the API server does not answer or rejects the request. A function that waits (`until_…`,
-//! `apply_pool_and_wait`) also fails if the expected state is not reached within [`SOON`], with the last observed
-//! state.
+//! A control plane with a client for it, and the operations that tests and programs need. What waits (`until_…`,
+//! `apply_pool_and_wait`) does so for at most [`SOON`].
 
 mod nodes;
 mod pools;
@@ -42,7 +39,6 @@ pub const SOON: Duration = Duration::from_secs(180);
 pub const COUNTED: Duration = Duration::from_secs(240);
 /// Key and value of the taint that pools set by default.
 pub const OS_WINDOWS: (&str, &str) = ("os", "windows");
-/// The taint that pools set by default.
 pub const DEFAULT_TAINT: &str = "os=windows:NoSchedule";
 /// The label with the pool of a node, which the operator sets.
 pub const POOL_LABEL: &str = "winpool.dev/pool";
@@ -74,12 +70,10 @@ impl Cluster {
         Ok(Self { control_plane, client })
     }
 
-    /// [`Operator::start`] in this cluster.
     pub async fn start_operator(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Operator> {
         Operator::start(&self.control_plane, arguments, environment).await
     }
 
-    /// [`Kubelets::start`] in this cluster.
     pub async fn start_kubelets(&self, nodes: Vec<SimulatedNode>) -> Result<Kubelets> {
         Kubelets::start(self.client.clone(), nodes).await
     }
@@ -103,7 +97,6 @@ impl Cluster {
 /// Objects.
 impl Cluster {
     /// The objects of a cluster-scoped kind.
-    #[must_use]
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = ClusterResourceScope>,
@@ -113,7 +106,6 @@ impl Cluster {
     }
 
     /// The objects of a kind in a namespace.
-    #[must_use]
     pub fn namespaced<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -130,32 +122,25 @@ impl Cluster {
         Ok(answer.status.context("the token")?.token)
     }
 
-    /// The Nodes.
-    #[must_use]
     pub fn nodes(&self) -> Api<Node> {
         self.api()
     }
 
-    /// The RuntimeClasses.
-    #[must_use]
     pub fn classes(&self) -> Api<RuntimeClass> {
         self.api()
     }
 
     /// The ConfigMaps in the operator's namespace.
-    #[must_use]
     pub fn config_maps(&self) -> Api<ConfigMap> {
         self.namespaced(OPERATOR_NAMESPACE)
     }
 
     /// The WindowsNodePools as dynamic objects, because some may not match the operator's types.
-    #[must_use]
     pub fn pools(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &ApiResource::erase::<WindowsNodePool>(&()))
     }
 
     /// The WindowsRuntimeProfiles as dynamic objects, because some may not match the operator's types.
-    #[must_use]
     pub fn profiles(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &ApiResource::erase::<WindowsRuntimeProfile>(&()))
     }
@@ -173,14 +158,12 @@ impl Cluster {
 
 /// The specification of a pool for Windows Server 2022 that selects the nodes labelled `agentpool=<name>`, with further
 /// fields or others; `null` removes a field.
-#[must_use]
 pub fn pool_spec(name: &str, fields: Value) -> Value {
     let spec = json!({ "windowsVersion": "ltsc2022", "nodeSelector": { "matchLabels": { NODE_LABEL: name } } });
     with_fields(spec, fields)
 }
 
 /// Merges `fields` into an object; `null` removes a field.
-#[must_use]
 pub fn with_fields(mut object: Value, fields: Value) -> Value {
     if let (Some(all), Value::Object(fields)) = (object.as_object_mut(), fields) {
         all.extend(fields);
@@ -191,7 +174,6 @@ pub fn with_fields(mut object: Value, fields: Value) -> Value {
 
 /// A pool with this specification; without one if it is `null`. It acknowledges every known issue, because the versions of
 /// simulated nodes are those of the server under test, and old ones have many.
-#[must_use]
 pub fn pool_object(name: &str, spec: Value) -> Value {
     let issues: Vec<_> = KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
     let mut pool = custom_object("WindowsNodePool", name, spec);
@@ -200,7 +182,6 @@ pub fn pool_object(name: &str, spec: Value) -> Value {
 }
 
 /// A profile with this specification; without one if it is `null`.
-#[must_use]
 pub fn profile_object(name: &str, spec: Value) -> Value {
     custom_object("WindowsRuntimeProfile", name, spec)
 }
@@ -216,7 +197,6 @@ async fn apply(api: &Api<DynamicObject>, object: Value) -> Result<()> {
     Ok(())
 }
 
-/// Creates an object from JSON.
 pub async fn create<K>(api: &Api<K>, object: Value) -> Result<K>
 where
     K: Clone + Serialize + DeserializeOwned + Debug,

@@ -1,71 +1,56 @@
 //! Cluster API: its CustomResourceDefinitions in the version that a test serves, and what its controllers would do with
 //! MachineDeployments: MachineSets for each template, and Machines with their nodes.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use kube::{
     Api, Client, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
     core::GroupVersion,
 };
 use serde_json::{Value, json};
 use winpool_facts::cluster_api::{BOOTSTRAP_GROUP, CORE_GROUP, VERSION};
 
 use crate::{
+    cluster::{create, with_fields},
     control_plane::{ControlPlane, User},
+    install::{apply, path, wait_until_allowed},
     kubectl::kubectl,
     modules::CLUSTER_API,
-    operator::workspace,
     requests::Requests,
     wait::{eventually, until},
 };
 
-/// The namespace of the machines.
 pub const NAMESPACE: &str = "default";
-/// The name of the Cluster.
 pub const CLUSTER: &str = "prod";
 
 const PROVIDER_GROUP: &str = "infrastructure.cluster.x-k8s.io";
 const INSTALLED: Duration = Duration::from_secs(180);
 
-/// The files of the module with a CustomResourceDefinition: the folder, and the names, which are group and plural.
-const DEFINITIONS: [(&str, &[&str]); 2] = [
-    (
-        "core/config/crd/bases",
-        &[
-            "cluster.x-k8s.io_clusters",
-            "cluster.x-k8s.io_machinedeployments",
-            "cluster.x-k8s.io_machinepools",
-            "cluster.x-k8s.io_machines",
-            "cluster.x-k8s.io_machinesets",
-        ],
-    ),
-    (
-        "bootstrap/kubeadm/config/crd/bases",
-        &["bootstrap.cluster.x-k8s.io_kubeadmconfigs", "bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"],
-    ),
+/// The files of the module with a CustomResourceDefinition, without their extension.
+const DEFINITIONS: [&str; 7] = [
+    "core/config/crd/bases/cluster.x-k8s.io_clusters",
+    "core/config/crd/bases/cluster.x-k8s.io_machinedeployments",
+    "core/config/crd/bases/cluster.x-k8s.io_machinepools",
+    "core/config/crd/bases/cluster.x-k8s.io_machines",
+    "core/config/crd/bases/cluster.x-k8s.io_machinesets",
+    "bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigs",
+    "bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates",
 ];
 
 /// The CustomResourceDefinitions of the kinds that the operator knows, in all versions.
-///
-/// # Errors
-/// When the module cannot be downloaded.
 pub fn definitions() -> Result<Vec<Value>> {
     let module = CLUSTER_API.download()?;
-    let files = DEFINITIONS.iter().flat_map(|(folder, names)| names.iter().map(move |name| (folder, name)));
-    let read = |(folder, name): (&&str, &&str)| {
-        let file = module.dir.join(folder).join(format!("{name}.yaml"));
+    let read = |name: &str| {
+        let file = module.dir.join(format!("{name}.yaml"));
         let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
         Ok(serde_saphyr::from_str(&text)?)
     };
-    files.map(read).collect()
+    DEFINITIONS.into_iter().map(read).collect()
 }
 
 /// Installs the CustomResourceDefinitions with only this version, and waits until they are served.
-///
-/// # Errors
-/// When the API server refuses.
 pub async fn install_cluster_api(control_plane: &ControlPlane, version: &str) -> Result<()> {
     let requests = Requests::to(control_plane).await?;
     for mut crd in definitions()? {
@@ -95,46 +80,28 @@ fn provider() -> Value {
 }
 
 /// Deletes the CustomResourceDefinitions and all their objects.
-///
-/// # Errors
-/// When the API server refuses.
 pub fn uninstall_cluster_api(control_plane: &ControlPlane) -> Result<()> {
-    let definitions = definitions()?;
+    let definitions = [definitions()?, vec![provider()]].concat();
     let names = definitions.iter().filter_map(|definition| definition["metadata"]["name"].as_str());
     let arguments: Vec<_> = ["delete", "--wait=true", "crd"].into_iter().chain(names).collect();
     kubectl(control_plane, User::Admin, &arguments).map(drop)
 }
 
 /// Creates the template `windows` of the infrastructure provider, which reports a capacity.
-///
-/// # Errors
-/// When the API server refuses.
 pub async fn create_template(client: &Client, capacity: &Value) -> Result<()> {
     let resource = ApiResource::from_gvk(&GroupVersion::gv(PROVIDER_GROUP, "v1beta1").with_kind("TestMachineTemplate"));
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
-    let template: DynamicObject = serde_json::from_value(json!({
+    let template = json!({
         "apiVersion": format!("{PROVIDER_GROUP}/v1beta1"), "kind": "TestMachineTemplate",
         "metadata": {"name": "windows"}, "status": {"capacity": capacity},
-    }))?;
-    api.create(&PostParams::default(), &template).await?;
-    Ok(())
+    });
+    create(&api, template).await.map(drop)
 }
 
 /// Gives the operator the permissions of `config/cluster-api`.
-///
-/// # Errors
-/// When `kubectl` refuses.
 pub fn install_cluster_api_permissions(control_plane: &ControlPlane) -> Result<()> {
-    let path = workspace().join(Path::new("config/cluster-api"));
-    kubectl(control_plane, User::Admin, &["apply", "-k", &path.to_string_lossy()])?;
-    let action = ["auth", "can-i", "create", "secrets", "-n", NAMESPACE];
-    let deadline = std::time::Instant::now() + INSTALLED;
-    // `can-i` fails while the answer is no.
-    while kubectl(control_plane, User::Operator, &action).is_err() {
-        ensure!(std::time::Instant::now() < deadline, "the operator has no permissions of config/cluster-api");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
+    apply(control_plane, &["-k", &path("config/cluster-api")])?;
+    wait_until_allowed(control_plane, User::Operator, &["create", "secrets", "-n", NAMESPACE])
 }
 
 /// The objects of Cluster API.
@@ -145,53 +112,35 @@ pub struct Machines {
 
 impl Machines {
     /// `client` must have all permissions.
-    #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// The objects of a kind.
-    #[must_use]
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let group = if kind.starts_with("Kubeadm") { BOOTSTRAP_GROUP } else { CORE_GROUP };
-        let resource = ApiResource::from_gvk(&GroupVersion::gv(group, VERSION).with_kind(kind));
+        let resource = ApiResource::from_gvk(&GroupVersion::gv(group_of(kind), VERSION).with_kind(kind));
         Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
     }
 
-    /// Creates an object with a spec and metadata.
-    ///
-    /// # Errors
-    /// When the API server refuses, or removes a field that the schema does not have.
+    /// Creates an object with a spec and metadata. It fails if the server removes a field that the schema does not have.
     pub async fn create(&self, kind: &str, name: &str, metadata: Value, spec: Value) -> Result<DynamicObject> {
         let api = self.api(kind);
-        let group = if kind.starts_with("Kubeadm") { BOOTSTRAP_GROUP } else { CORE_GROUP };
-        let mut object = json!({
-            "apiVersion": format!("{group}/{VERSION}"), "kind": kind, "metadata": {"name": name}, "spec": spec,
+        let object = json!({
+            "apiVersion": format!("{}/{VERSION}", group_of(kind)), "kind": kind,
+            "metadata": with_fields(json!({"name": name}), metadata), "spec": spec,
         });
-        json_merge(&mut object["metadata"], metadata);
-        let create = || async {
-            let object: DynamicObject = serde_json::from_value(object.clone())?;
-            Ok(api.create(&PostParams::default(), &object).await?)
-        };
         // A resource is served a moment after its definition is established.
+        let create = || create(&api, object.clone());
         let created = eventually(&format!("{kind} {name} is created"), INSTALLED, create).await?;
         ensure!(created.data["spec"] == spec, "{kind} {name} was pruned: {}", created.data["spec"]);
         Ok(created)
     }
 
-    /// Creates the Cluster.
-    ///
-    /// # Errors
-    /// As [`Self::create`].
     pub async fn create_cluster(&self) -> Result<()> {
         let spec = json!({"controlPlaneEndpoint": {"host": "prod.example", "port": 6443}});
         self.create("Cluster", CLUSTER, json!({}), spec).await.map(drop)
     }
 
     /// Creates a MachineDeployment whose template is `bootstrap`.
-    ///
-    /// # Errors
-    /// As [`Self::create`].
     pub async fn create_deployment(&self, name: &str, labels: Value, kubernetes: &str, bootstrap: &str) -> Result<()> {
         let own = json!({"deployment": name});
         let spec = json!({
@@ -212,9 +161,6 @@ impl Machines {
     }
 
     /// Changes an object by a merge patch of this field manager.
-    ///
-    /// # Errors
-    /// When the API server refuses.
     pub async fn edit(&self, kind: &str, name: &str, manager: &str, patch: &Value) -> Result<()> {
         let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         self.api(kind).patch(name, &params, &Patch::Merge(patch)).await?;
@@ -222,18 +168,12 @@ impl Machines {
     }
 
     /// Changes the reference of a MachineDeployment, as a person does.
-    ///
-    /// # Errors
-    /// When the API server refuses.
     pub async fn refer(&self, deployment: &str, template: &str) -> Result<()> {
         let patch = json!({"spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": template}}}}}});
         self.edit("MachineDeployment", deployment, "gitops", &patch).await
     }
 
     /// The name of the template to which a MachineDeployment refers.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub async fn template_of(&self, deployment: &str) -> Result<String> {
         let object = self.api("MachineDeployment").get(deployment).await?;
         let name = object.data.pointer("/spec/template/spec/bootstrap/configRef/name").and_then(Value::as_str);
@@ -241,41 +181,24 @@ impl Machines {
     }
 
     /// Waits until a MachineDeployment refers to a template for which `holds` is true.
-    ///
-    /// # Errors
-    /// When it does not within three minutes.
     pub async fn until_template(&self, deployment: &str, holds: impl Fn(&str) -> bool) -> Result<String> {
         let read = || self.template_of(deployment);
         until("the MachineDeployment refers to the template", INSTALLED, read, |name| holds(name)).await
     }
 
-    /// The names of all objects of a kind.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
     pub async fn names(&self, kind: &str) -> Result<Vec<String>> {
         let list = self.api(kind).list_metadata(&ListParams::default()).await?;
         Ok(list.iter().map(ResourceExt::name_any).collect())
     }
 
-    /// The annotations of an object.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub async fn annotations(&self, kind: &str, name: &str) -> Result<BTreeMap<String, String>> {
         Ok(self.api(kind).get_metadata(name).await?.annotations().clone())
     }
 
     /// Replaces the machines of a MachineDeployment as Cluster API does: a MachineSet with two Machines of the template to which
     /// it refers now, and no other. The nodes of the Machines have these names.
-    ///
-    /// # Errors
-    /// When the API server refuses.
     pub async fn roll_out(&self, deployment: &str, nodes: [&str; 2], containerd: &str) -> Result<()> {
-        let object = self.api("MachineDeployment").get(deployment).await?;
-        let template = object.data["spec"]["template"].clone();
         let set = format!("{deployment}-{}", self.template_of(deployment).await?);
-        let labels = json!({"cluster.x-k8s.io/deployment-name": deployment, "deployment": deployment});
         let sets = self.api("MachineSet");
         for name in self.names("MachineSet").await? {
             let of_deployment =
@@ -285,12 +208,8 @@ impl Machines {
             }
         }
         if sets.get_metadata_opt(&set).await?.is_none() {
-            let spec = json!({
-                "clusterName": CLUSTER, "replicas": 2, "selector": {"matchLabels": {"deployment": deployment}}, "template": template,
-            });
-            self.create("MachineSet", &set, json!({"labels": labels}), spec).await?;
+            self.create_set(&set, deployment).await?;
         }
-        self.set_status("MachineSet", &set, json!({"replicas": 2})).await?;
         for (index, node) in nodes.into_iter().enumerate() {
             let name = format!("{set}-{index}");
             if self.api("Machine").get_metadata_opt(&name).await?.is_none() {
@@ -299,7 +218,7 @@ impl Machines {
                     "bootstrap": {"dataSecretName": "bootstrap"},
                     "infrastructureRef": reference(PROVIDER_GROUP, "TestMachine", &name),
                 });
-                self.create("Machine", &name, json!({"labels": labels}), spec).await?;
+                self.create("Machine", &name, json!({"labels": labels_of(deployment)}), spec).await?;
             }
             self.set_status("Machine", &name, json!({"nodeRef": {"name": node}, "nodeInfo": node_info(containerd)}))
                 .await?;
@@ -309,32 +228,27 @@ impl Machines {
 
     /// Moves the machines of a MachineDeployment to a MachineSet of the template to which it refers now, as Cluster API does when
     /// it updates them in place: the Machines stay, and the former MachineSets remain without a machine.
-    ///
-    /// # Errors
-    /// When the API server refuses.
     pub async fn update_in_place(&self, deployment: &str) -> Result<()> {
-        let template = self.api("MachineDeployment").get(deployment).await?.data["spec"]["template"].clone();
-        let set = format!("{deployment}-{}", self.template_of(deployment).await?);
         let former = self.names("MachineSet").await?;
-        let labels = json!({"cluster.x-k8s.io/deployment-name": deployment, "deployment": deployment});
-        let spec = json!({
-            "clusterName": CLUSTER,
-            "replicas": 2,
-            "selector": {"matchLabels": {"deployment": deployment}},
-            "template": template,
-        });
-        self.create("MachineSet", &set, json!({"labels": labels}), spec).await?;
-        self.set_status("MachineSet", &set, json!({"replicas": 2})).await?;
+        self.create_set(&format!("{deployment}-{}", self.template_of(deployment).await?), deployment).await?;
         for name in former {
             self.set_status("MachineSet", &name, json!({"replicas": 0})).await?;
         }
         Ok(())
     }
 
-    /// Sets the status of an object.
-    ///
-    /// # Errors
-    /// When the API server refuses.
+    /// Creates a MachineSet with two replicas of the present template of a MachineDeployment.
+    async fn create_set(&self, name: &str, deployment: &str) -> Result<()> {
+        let spec = json!({
+            "clusterName": CLUSTER,
+            "replicas": 2,
+            "selector": {"matchLabels": {"deployment": deployment}},
+            "template": self.api("MachineDeployment").get(deployment).await?.data["spec"]["template"],
+        });
+        self.create("MachineSet", name, json!({"labels": labels_of(deployment)}), spec).await?;
+        self.set_status("MachineSet", name, json!({"replicas": 2})).await
+    }
+
     pub async fn set_status(&self, kind: &str, name: &str, status: Value) -> Result<()> {
         let patch = json!({"status": status});
         self.api(kind).patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
@@ -342,27 +256,24 @@ impl Machines {
     }
 }
 
-/// A reference to another object.
-#[must_use]
+fn group_of(kind: &str) -> &'static str {
+    if kind.starts_with("Kubeadm") { BOOTSTRAP_GROUP } else { CORE_GROUP }
+}
+
+/// The labels of MachineSets and Machines.
+fn labels_of(deployment: &str) -> Value {
+    json!({"cluster.x-k8s.io/deployment-name": deployment, "deployment": deployment})
+}
+
 pub fn reference(group: &str, kind: &str, name: &str) -> Value {
     json!({"apiGroup": group, "kind": kind, "name": name})
 }
 
 /// The required fields of `nodeInfo`.
 fn node_info(containerd: &str) -> Value {
-    let empty = ["machineID", "systemUUID", "bootID", "osImage", "kubeProxyVersion"];
-    let mut info = json!({
+    json!({
         "kernelVersion": "10.0.20348.1", "containerRuntimeVersion": format!("containerd://{containerd}"),
         "kubeletVersion": "v1.36.2", "operatingSystem": "windows", "architecture": "amd64",
-    });
-    for key in empty {
-        info[key] = json!("-");
-    }
-    info
-}
-
-fn json_merge(object: &mut Value, more: Value) {
-    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
-        object.extend(more);
-    }
+        "machineID": "-", "systemUUID": "-", "bootID": "-", "osImage": "-", "kubeProxyVersion": "-",
+    })
 }

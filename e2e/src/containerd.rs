@@ -26,9 +26,6 @@ pub struct Containerd {
 impl Containerd {
     /// Starts a program with these settings beside those of its folder, in TOML of version 2, and waits until it listens.
     /// `registry` is the host and port of a registry with a certificate of its own, for the directory [`Self::hosts`].
-    ///
-    /// # Errors
-    /// When it cannot be started; the message contains the end of its log.
     pub async fn start(program: &Path, registry: &str, settings: impl FnOnce(&Path) -> String) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = |name: &str| folder.path().join(name);
@@ -57,26 +54,19 @@ impl Containerd {
         Ok(started)
     }
 
-    /// Its folder.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The socket of its server.
-    #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.folder().join(SOCKET)
     }
 
     /// The directory with the `hosts.toml` of the registry.
-    #[must_use]
     pub fn hosts(&self) -> PathBuf {
         self.folder().join(HOSTS)
     }
 
-    /// The end of its log.
-    #[must_use]
     pub fn log_tail(&self) -> String {
         self.process.log_tail()
     }

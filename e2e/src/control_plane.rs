@@ -6,7 +6,7 @@ mod servers;
 
 use std::{
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use anyhow::Result;
@@ -15,19 +15,18 @@ use winpool_facts::cluster_api::VERSION;
 
 use self::{baseline::Baseline, servers::Servers};
 
-pub use crate::users::{AGENT, OPERATOR_NAMESPACE, OPERATOR_SERVICE_ACCOUNT, User};
+pub use crate::users::{AGENT, OPERATOR_NAMESPACE, User};
 use crate::{
     cluster_api::{install_cluster_api, install_cluster_api_permissions},
     directory::Directory,
     install::{install, install_agent_permissions},
+    shared::lock,
 };
 
 /// The programs to start, and their arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Start kube-scheduler.
     pub scheduler: bool,
-    /// Start kube-controller-manager.
     pub controller_manager: bool,
     /// Further arguments of kube-apiserver.
     pub api_server_arguments: Vec<String>,
@@ -39,7 +38,6 @@ pub struct Options {
 
 impl Options {
     /// Only etcd and kube-apiserver: starts faster, and is enough for tests that do not schedule Pods.
-    #[must_use]
     pub fn api_server_only() -> Self {
         Self {
             scheduler: false,
@@ -85,9 +83,6 @@ struct Idle {
 
 impl ControlPlane {
     /// Starts it, with nothing but what Kubernetes creates, and waits until it answers.
-    ///
-    /// # Errors
-    /// When a program is missing or does not become ready; the message contains the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
         let control_plane = Self::start_with(options.clone(), Content::Empty).await?;
         control_plane.start_components(&options).await?;
@@ -97,9 +92,6 @@ impl ControlPlane {
     /// Like [`Self::start`] and [`install`], but from a copy of a database in which everything is installed. The first call of
     /// this process makes the database, by running `kubectl` as a user does. Idle servers with the same options are used
     /// again, with the objects that they contained at first.
-    ///
-    /// # Errors
-    /// As these.
     pub async fn start_installed(options: Options) -> Result<Self> {
         let reusable = options.reusable();
         let control_plane = match Self::reuse(&reusable).await? {
@@ -177,7 +169,7 @@ impl Content {
         type Made = Arc<OnceCell<Arc<Directory>>>;
         static DATABASES: Mutex<Vec<(Content, Made)>> = Mutex::new(Vec::new());
         let made = {
-            let mut all = DATABASES.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = lock(&DATABASES);
             let known = all.iter().find(|(content, _)| *content == self).map(|(_, made)| made.clone());
             known.unwrap_or_else(|| {
                 all.push((self.clone(), Made::default()));
@@ -219,18 +211,14 @@ impl Content {
 
 /// Of those with these options, the servers that have waited for the shortest time: others end when nothing uses them.
 fn take_idle(options: &Options) -> Option<Idle> {
-    let mut idle = idle();
+    let mut idle = lock(&IDLE);
     let position = idle.iter().rposition(|idle| idle.servers.options == *options)?;
     Some(idle.remove(position))
 }
 
 /// Keeps these servers for a later test. Returns those that are too many.
 fn keep(servers: Idle) -> Option<Idle> {
-    let mut idle = idle();
+    let mut idle = lock(&IDLE);
     idle.push(servers);
     (idle.len() > KEPT).then(|| idle.remove(0))
-}
-
-fn idle() -> MutexGuard<'static, Vec<Idle>> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Mutex, Once, PoisonError},
+    sync::{Mutex, Once},
 };
 
 use anyhow::{Context, Result};
@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use crate::{
     process::{Guard, touch},
     progress::say,
+    shared::lock,
 };
 
 static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -26,7 +27,7 @@ impl Directory {
     pub(crate) fn new() -> Result<Self> {
         let path = tempfile::Builder::new().prefix("winpool-").tempdir().context("making a temporary folder")?.keep();
         let guard = Guard::over_directory(&path)?;
-        in_use().push(path.clone());
+        lock(&IN_USE).push(path.clone());
         if std::env::var_os("WINPOOL_KEEP").is_some() {
             keep(&path);
         }
@@ -41,7 +42,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        in_use().retain(|path| *path != self.path);
+        lock(&IN_USE).retain(|path| *path != self.path);
         if !self.path.join("keep").exists() {
             let _ = std::fs::remove_dir_all(&self.path);
         }
@@ -54,7 +55,7 @@ fn keep_all_at_a_panic() {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             usual(panic);
-            in_use().iter().for_each(|path| keep(path));
+            lock(&IN_USE).iter().for_each(|path| keep(path));
         }));
     });
 }
@@ -64,8 +65,4 @@ fn keep(path: &Path) {
     if !mark.exists() && touch(&mark).is_ok() {
         say(format_args!("kept for a look: {} (logs in logs/, kubeconfigs beside it)", path.display()));
     }
-}
-
-fn in_use() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
-    IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
 }

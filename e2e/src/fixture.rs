@@ -38,9 +38,6 @@ pub struct SharedCluster {
 
 impl SharedCluster {
     /// Starts both; `arguments` are the operator's.
-    ///
-    /// # Errors
-    /// When either does not become ready.
     pub async fn start(options: Options, arguments: &[&str]) -> Result<Self> {
         let control_plane = ControlPlane::start_installed(options).await?;
         let operator = Operator::start(&control_plane, arguments, &[]).await?;
@@ -51,9 +48,7 @@ impl SharedCluster {
 /// The objects of one test in a shared cluster. Their names begin with the name of the fixture.
 pub struct Fixture {
     pub name: &'static str,
-    /// The kubelets of the nodes.
     pub kubelets: Kubelets,
-    /// The cluster and its operator.
     pub shared: Arc<SharedCluster>,
     cluster: Cluster,
     nodes: Vec<String>,
@@ -68,20 +63,17 @@ impl Deref for Fixture {
 }
 
 /// A node `<fixture>-<number>`, labelled `agentpool=<fixture>`.
-#[must_use]
 pub fn windows(fixture: &str, number: u32, kernel_version: &str) -> SimulatedNode {
     SimulatedNode::windows(&format!("{fixture}-{number}"), kernel_version).label(NODE_LABEL, fixture)
 }
 
 /// [`pool_spec`] with one RuntimeClass that has the name of the pool: the default name, which contains the Windows
 /// version, would be shared with other tests.
-#[must_use]
 pub fn spec(name: &str, fields: Value) -> Value {
     with_fields(pool_spec(name, json!({ "runtimeClasses": [{ "name": name }] })), fields)
 }
 
 impl Fixture {
-    /// Creates a fixture with these nodes.
     pub async fn new(shared: Arc<SharedCluster>, name: &'static str, nodes: Vec<SimulatedNode>) -> Result<Self> {
         let cluster = Cluster::connect(shared.control_plane.clone()).await?;
         let names = nodes.iter().map(|node| node.name.clone()).collect();

@@ -3,7 +3,7 @@
 use std::{
     fmt::Debug,
     future::ready,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use anyhow::{Context, Result};
@@ -15,7 +15,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
-use crate::{cluster::SOON, wait::until};
+use crate::{cluster::SOON, shared::lock, wait::until};
 
 /// The states of objects, in the order in which the API server stored them.
 pub struct History<K> {
@@ -29,9 +29,6 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     /// Records the present state of each object, and every later state.
-    ///
-    /// # Errors
-    /// When the objects cannot be watched.
     pub async fn start(api: Api<K>) -> Result<Self> {
         let present = api.list(&ListParams::default()).await?;
         let begin = present.metadata.resource_version.context("a list has a resource version")?;
@@ -47,15 +44,11 @@ where
         Ok(Self { api, states, watch })
     }
 
-    /// Forgets the states until now.
     pub fn forget(&self) {
         lock(&self.states).clear();
     }
 
     /// Every state until now: waits until the watch shows the present states, if there is one that it has to show.
-    ///
-    /// # Errors
-    /// When the watch does not show them.
     pub async fn until_now(&self) -> Result<Vec<K>> {
         let newest = |objects: &[K]| {
             let versions = objects.iter().filter_map(|object| object.resource_version()?.parse::<u64>().ok());
@@ -72,8 +65,4 @@ impl<K> Drop for History<K> {
     fn drop(&mut self) {
         self.watch.abort();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

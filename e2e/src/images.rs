@@ -21,21 +21,17 @@ pub enum ManifestFormat {
     Docker,
 }
 
-/// The media types of a format.
 #[derive(Clone, Copy, Debug)]
 pub struct MediaTypes {
     /// An index, which Docker calls a manifest list.
     pub index: &'static str,
     pub manifest: &'static str,
-    /// The configuration of an image.
     pub config: &'static str,
     /// A layer compressed with gzip.
     pub gzip: &'static str,
 }
 
 impl ManifestFormat {
-    /// Its media types.
-    #[must_use]
     pub fn media_types(self) -> MediaTypes {
         match self {
             Self::Oci => MediaTypes {
@@ -54,7 +50,6 @@ impl ManifestFormat {
     }
 }
 
-/// A repository to push to.
 #[derive(Clone, Debug)]
 pub struct Repository {
     pub(crate) client: Client,
@@ -63,32 +58,26 @@ pub struct Repository {
 }
 
 /// The platform `windows/amd64` with this version.
-#[must_use]
 pub fn windows(os_version: &str) -> Value {
     json!({ "os": "windows", "architecture": "amd64", "os.version": os_version })
 }
 
 /// The platform Linux with this architecture.
-#[must_use]
 pub fn linux(architecture: &str) -> Value {
     json!({ "os": "linux", "architecture": architecture })
 }
 
-/// The digest of a text.
-#[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }
 
 /// The descriptor of a blob or document in an index or manifest.
-#[must_use]
 pub fn descriptor(media_type: &str, bytes: &[u8]) -> Value {
     json!({ "mediaType": media_type, "digest": digest(bytes), "size": bytes.len() })
 }
 
 /// Adds the platform that an index states to a descriptor.
-#[must_use]
 pub fn on(mut descriptor: Value, platform: &Value) -> Value {
     descriptor["platform"] = platform.clone();
     descriptor
@@ -96,9 +85,6 @@ pub fn on(mut descriptor: Value, platform: &Value) -> Value {
 
 impl Repository {
     /// Pushes a blob, and returns its descriptor.
-    ///
-    /// # Errors
-    /// When the registry does not take it.
     pub async fn blob(&self, media_type: &str, bytes: &[u8]) -> Result<Value> {
         let begun = self.send(self.client.post(format!("{}/blobs/uploads/", self.root))).await?;
         let location = begun.headers().get(LOCATION).map(|location| location.to_str()).transpose()?.unwrap_or_default();
@@ -110,9 +96,6 @@ impl Repository {
     }
 
     /// Pushes an index or a manifest, by this tag or by its digest, and returns its descriptor.
-    ///
-    /// # Errors
-    /// When the registry does not take it.
     pub async fn document(&self, tag: Option<&str>, media_type: &str, document: &Value) -> Result<Value> {
         let bytes = document.to_string().into_bytes();
         let descriptor = descriptor(media_type, &bytes);
@@ -123,9 +106,6 @@ impl Repository {
     }
 
     /// Pushes an image with one layer; only its configuration states the platform.
-    ///
-    /// # Errors
-    /// When the registry does not take it.
     pub async fn image(&self, tag: Option<&str>, format: ManifestFormat, platform: &Value) -> Result<Value> {
         let media_types = format.media_types();
         let mut layers = vec![self.blob(media_types.gzip, GZIP).await?];
@@ -141,9 +121,6 @@ impl Repository {
     }
 
     /// Pushes an image with these layers.
-    ///
-    /// # Errors
-    /// When the registry does not take it.
     pub async fn image_of(
         &self,
         tag: Option<&str>,
@@ -164,9 +141,6 @@ impl Repository {
     }
 
     /// Pushes an index of these entries.
-    ///
-    /// # Errors
-    /// When the registry does not take it.
     pub async fn index(&self, tag: Option<&str>, format: ManifestFormat, entries: &[Value]) -> Result<Value> {
         let media_type = format.media_types().index;
         let index = json!({ "schemaVersion": 2, "mediaType": media_type, "manifests": entries });

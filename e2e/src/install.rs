@@ -25,9 +25,6 @@ const ALLOWED_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// The shipped Deployment is scaled to 0 replicas, because the operator runs as a separate process, with the
 /// permissions of the shipped RBAC.
-///
-/// # Errors
-/// When `kubectl` fails, or the shipped RBAC lets the operator neither list pools nor write ConfigMaps.
 pub fn install(control_plane: &ControlPlane) -> Result<()> {
     install_crds(control_plane)?;
     apply(control_plane, &["-f", &path("config/namespace.yaml")])?;
@@ -36,9 +33,6 @@ pub fn install(control_plane: &ControlPlane) -> Result<()> {
 }
 
 /// Waits until the operator has its permissions, and scales its Deployment to 0 replicas.
-///
-/// # Errors
-/// As [`install`].
 pub fn wait_for_operator_permissions(control_plane: &ControlPlane) -> Result<()> {
     let scale = ["-n", OPERATOR_NAMESPACE, "scale", "deployment", "--all", "--replicas=0"];
     kubectl(control_plane, User::Admin, &scale)?;
@@ -47,26 +41,20 @@ pub fn wait_for_operator_permissions(control_plane: &ControlPlane) -> Result<()>
 }
 
 /// Gives the operator and the agents the permissions of `config/agent`, without its policies.
-///
-/// # Errors
-/// When `kubectl` refuses.
 pub fn install_agent_permissions(control_plane: &ControlPlane) -> Result<()> {
     for file in ["operator_role.yaml", "agent_role.yaml"] {
-        apply(control_plane, &["-f", &path(Path::new("config/agent").join(file))])?;
+        apply(control_plane, &["-f", &path(format!("config/agent/{file}"))])?;
     }
     wait_until_allowed(control_plane, User::Operator, &["create", "windowsnodeconfigs.winpool.dev"])?;
-    wait_until_allowed(
-        control_plane,
-        User::Agent,
-        &["patch", "windowsnodeconfigs.winpool.dev", "--subresource=status"],
-    )?;
-    wait_until_allowed(control_plane, User::Agent, &["get", "configmaps", "-n", OPERATOR_NAMESPACE])?;
-    wait_until_allowed(control_plane, User::Agent, &["get", "leases.coordination.k8s.io", "-n", "kube-node-lease"])
+    let agent = |action: &[&str]| wait_until_allowed(control_plane, User::Agent, action);
+    agent(&["patch", "windowsnodeconfigs.winpool.dev", "--subresource=status"])?;
+    agent(&["get", "configmaps", "-n", OPERATOR_NAMESPACE])?;
+    agent(&["get", "leases.coordination.k8s.io", "-n", "kube-node-lease"])
 }
 
 /// A role or binding takes effect a moment after the API server has stored it; until then the operator's requests would
 /// be forbidden.
-fn wait_until_allowed(control_plane: &ControlPlane, user: User, action: &[&str]) -> Result<()> {
+pub(crate) fn wait_until_allowed(control_plane: &ControlPlane, user: User, action: &[&str]) -> Result<()> {
     let deadline = Instant::now() + ALLOWED_TIMEOUT;
     while !may(control_plane, user, action) {
         ensure!(Instant::now() < deadline, "the shipped RBAC does not let {} {}", user.name(), action.join(" "));
@@ -76,7 +64,6 @@ fn wait_until_allowed(control_plane: &ControlPlane, user: User, action: &[&str])
 }
 
 /// Whether the operator currently has a permission, for instance `["list", "pods"]`.
-#[must_use]
 pub fn operator_may(control_plane: &ControlPlane, action: &[&str]) -> bool {
     may(control_plane, User::Operator, action)
 }
@@ -88,9 +75,6 @@ fn may(control_plane: &ControlPlane, user: User, action: &[&str]) -> bool {
 }
 
 /// Applies `crds/` and waits until the API server serves them.
-///
-/// # Errors
-/// When `kubectl` fails, or they are not served within two minutes.
 pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
     apply(control_plane, &["-k", &path("crds")])?;
     let established = [&["wait", "--for=condition=Established", "--timeout=120s"][..], &CRDS].concat();
@@ -98,9 +82,6 @@ pub fn install_crds(control_plane: &ControlPlane) -> Result<()> {
 }
 
 /// Runs `kubectl apply` with further arguments.
-///
-/// # Errors
-/// When `kubectl` fails.
 pub fn apply(control_plane: &ControlPlane, what: &[&str]) -> Result<()> {
     kubectl(control_plane, User::Admin, &[&["apply"], what].concat()).map(drop)
 }

@@ -4,25 +4,14 @@
 //! Only the nodes are simulated: [`kubelet::Kubelets`] registers them, updates their status and reports the Pods that
 //! are scheduled to them as running.
 //!
-//! ```no_run
-//! # async fn example() -> anyhow::Result<()> {
-//! use e2e::{cluster::{Cluster, OS_WINDOWS}, kubelet::SimulatedNode};
-//!
-//! let cluster = Cluster::start().await?;
-//! let node = SimulatedNode::windows("w1", "10.0.20348.2700").label("agentpool", "web");
-//! let kubelets = cluster.start_kubelets(vec![node, SimulatedNode::linux("l1")]).await?;
-//! let operator = cluster.start_operator(&[], &[]).await?;
-//! cluster.apply_tainting_pool("web", "ltsc2022", OS_WINDOWS).await?;
-//! cluster.until_tainted("web", OS_WINDOWS, 1).await?;
-//! # Ok(()) }
-//! ```
-//!
 //! A [`Cluster`](cluster::Cluster) is a control plane with a client; a [`Fixture`](fixture::Fixture) contains the
-//! objects of one test in a control plane that many tests share.
+//! objects of one test in a control plane that many tests share. A [`ControlPlane`](control_plane::ControlPlane) owns no
+//! task of an async runtime, so many `#[tokio::test]`s can share one in a `static`. Clients and
+//! [`Kubelets`](kubelet::Kubelets) own tasks: create them in the test that uses them. Every started program ends when its
+//! owner is dropped or killed.
 //!
-//! A [`ControlPlane`](control_plane::ControlPlane) owns no task of an async runtime, so many `#[tokio::test]`s can
-//! share one in a `static`. Clients and [`Kubelets`](kubelet::Kubelets) own tasks: create them in the test that uses
-//! them. Every started program ends when its owner is dropped or killed.
+//! A function fails if a program cannot be started, or a server does not answer as it must; the error of a program that
+//! does not become ready has the end of its log. What waits fails after its time, with the last observed state.
 
 pub mod agent;
 pub mod allocatable;
@@ -57,6 +46,5 @@ pub mod windows_node;
 pub mod wine;
 
 mod directory;
-mod keys;
 mod progress;
 mod users;

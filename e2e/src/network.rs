@@ -25,9 +25,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The port is below the range of ports for outgoing connections: otherwise a client's connection could occupy the port
 /// of a server that is being restarted. The first one is random, so that processes that start at the same time rarely
 /// try the same ports.
-///
-/// # Errors
-/// When no port is free.
 pub fn listener() -> Result<TcpListener> {
     const FIRST: u16 = 12_000;
     const COUNT: u16 = 18_000;
@@ -45,9 +42,6 @@ pub fn listener() -> Result<TcpListener> {
 
 /// A listener on this port of 127.0.0.1, as soon as nothing else listens there: a process that is being started has the
 /// closed sockets of its parent for a moment.
-///
-/// # Errors
-/// When the port does not become free.
 pub async fn listener_on(port: u16) -> Result<TcpListener> {
     let bind = || async { Ok(TcpListener::bind(("127.0.0.1", port))?) };
     let listener = eventually("the port is free", LIMIT, bind).await?;
@@ -56,26 +50,17 @@ pub async fn listener_on(port: u16) -> Result<TcpListener> {
 }
 
 /// A free port of 127.0.0.1, for a server in a process of its own; see [`listener`].
-///
-/// # Errors
-/// When no port is free.
 pub fn free_port() -> Result<u16> {
     Ok(listener()?.local_addr()?.port())
 }
 
 /// Succeeds if a server accepts connections on 127.0.0.1:`port`.
-///
-/// # Errors
-/// When no server does.
 pub async fn accepts_connections(port: u16) -> Result<()> {
     TcpStream::connect(("127.0.0.1", port)).await.with_context(|| format!("connecting to port {port}"))?;
     Ok(())
 }
 
 /// Fetches `path` over HTTP from `address`: the status code and the body.
-///
-/// # Errors
-/// When there is no connection or no HTTP answer.
 pub async fn http_get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?;
     // HTTP/1.0: the body ends with the connection and is never chunked.

@@ -13,10 +13,8 @@ use crate::{
 /// The label with the Windows build, which a Windows kubelet sets.
 pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 
-/// A node whose kubelet is simulated.
 #[derive(Clone, Debug)]
 pub struct SimulatedNode {
-    /// The name of the Node.
     pub name: String,
     /// Set for a Windows node; a Linux node otherwise.
     pub windows: Option<Windows>,
@@ -28,7 +26,6 @@ pub struct SimulatedNode {
     pub labels: BTreeMap<String, String>,
     /// The taints that the kubelet registers with.
     pub taints: Vec<Taint>,
-    /// The capacity of the machine.
     pub capacity: Capacity,
     /// Whether the node's condition `Ready` is true.
     pub ready: bool,
@@ -49,8 +46,6 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The Windows version with this kernel version.
-    #[must_use]
     pub fn new(kernel_version: &str) -> Self {
         let os_image = match kernel_version.split('.').nth(2) {
             Some("14393") => "Windows Server 2016 Datacenter",
@@ -63,7 +58,6 @@ impl Windows {
     }
 
     /// The build without the revision: `10.0.20348`.
-    #[must_use]
     pub fn build(&self) -> String {
         self.kernel_version.splitn(4, '.').take(3).collect::<Vec<_>>().join(".")
     }
@@ -71,13 +65,11 @@ impl Windows {
 
 impl SimulatedNode {
     /// A ready Windows node with containerd, 8 cores and 32 GiB.
-    #[must_use]
     pub fn windows(name: &str, kernel_version: &str) -> Self {
         Self { windows: Some(Windows::new(kernel_version)), ..Self::linux(name) }
     }
 
     /// A ready Linux node with containerd, 8 cores and 32 GiB.
-    #[must_use]
     pub fn linux(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -93,28 +85,23 @@ impl SimulatedNode {
     }
 
     /// Sets the kubelet version, for instance `v1.37.2`.
-    #[must_use]
     pub fn kubelet(mut self, version: &str) -> Self {
         self.kubelet_version = Some(version.to_owned());
         self
     }
 
     /// Sets the container runtime, for instance `containerd://2.3.4`.
-    #[must_use]
     pub fn runtime(mut self, runtime: &str) -> Self {
         self.container_runtime = runtime.to_owned();
         self
     }
 
-    /// Adds a label.
-    #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
     /// Adds a taint that the kubelet registers with; an empty `value` means none.
-    #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         let value = Some(value.to_owned()).filter(|value| !value.is_empty());
         self.taints.push(Taint { key: key.to_owned(), value, effect: effect.to_owned(), time_added: None });
@@ -122,7 +109,6 @@ impl SimulatedNode {
     }
 
     /// Its kubelet does not set `node.kubernetes.io/windows-build`.
-    #[must_use]
     pub fn without_build_label(mut self) -> Self {
         if let Some(windows) = &mut self.windows {
             windows.build_label = false;
@@ -130,8 +116,6 @@ impl SimulatedNode {
         self
     }
 
-    /// Sets `takes_configuration`.
-    #[must_use]
     pub fn taking_configuration(mut self) -> Self {
         self.takes_configuration = true;
         self
@@ -156,9 +140,6 @@ impl SimulatedNode {
     }
 
     /// The Node that a kubelet of this version registers without a rendered configuration.
-    ///
-    /// # Errors
-    /// When the object is not a Node.
     pub fn registered(&self, version: &str) -> serde_json::Result<Node> {
         self.object(None, version)
     }

@@ -22,10 +22,6 @@ pub struct NodeNetwork {
 }
 
 impl NodeNetwork {
-    /// Starts the proxy.
-    ///
-    /// # Errors
-    /// When its socket or the configuration of the API server cannot be written.
     pub fn start() -> Result<Self> {
         let folder = TempDir::new()?;
         let socket = folder.path().join("proxy");
@@ -43,7 +39,6 @@ impl NodeNetwork {
     }
 
     /// The argument with which an API server uses it.
-    #[must_use]
     pub fn api_server_argument(&self) -> String {
         format!("--egress-selector-config-file={}", self.folder.path().join("configuration.yaml").display())
     }

@@ -8,26 +8,22 @@ use k8s_openapi::api::{
 };
 
 /// The taints of a node.
-#[must_use]
 pub fn taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
 /// Whether a node has a taint of this key and value.
-#[must_use]
 pub fn has_taint(node: &Node, key: &str, value: &str) -> bool {
     taints(node).iter().any(|taint| taint.key == key && taint.value.as_deref().unwrap_or_default() == value)
 }
 
 /// The taints of a node as `key=value:Effect`, without those that other components manage.
-#[must_use]
 pub fn taints_of(node: &Node) -> Vec<String> {
     let others = taints(node).iter().filter(|taint| winpool_facts::taints::manager(&taint.key).is_none());
     others.map(|taint| format!("{}={}:{}", taint.key, taint.value.clone().unwrap_or_default(), taint.effect)).collect()
 }
 
 /// The tolerations of a class, written as the taints that they tolerate; `*` stands for any.
-#[must_use]
 pub fn tolerations_of(class: &RuntimeClass) -> Vec<String> {
     let tolerations = class.scheduling.iter().flat_map(|scheduling| scheduling.tolerations.iter().flatten());
     let texts = tolerations.map(|toleration| {
@@ -42,7 +38,6 @@ pub fn tolerations_of(class: &RuntimeClass) -> Vec<String> {
 }
 
 /// The labels of the nodes that a class selects.
-#[must_use]
 pub fn selector_of(class: &RuntimeClass) -> BTreeMap<String, String> {
     class.scheduling.iter().flat_map(|scheduling| scheduling.node_selector.clone().unwrap_or_default()).collect()
 }

@@ -31,9 +31,6 @@ pub struct Operator {
 
 impl Operator {
     /// Starts `winpool run` with further `arguments` and environment variables, and waits until it is ready.
-    ///
-    /// # Errors
-    /// When it ends, or is not ready within three minutes; the message contains the end of its log.
     pub async fn start(control_plane: &ControlPlane, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
         let operator = Self::spawn(control_plane, arguments, environment)?;
         operator.wait_ready(READY_TIMEOUT).await?;
@@ -41,9 +38,6 @@ impl Operator {
     }
 
     /// Starts `winpool run` without waiting for it.
-    ///
-    /// # Errors
-    /// When the binary cannot be built or started.
     pub fn spawn(control_plane: &ControlPlane, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(1);
         let admin = SocketAddr::from(([127, 0, 0, 1], free_port()?));
@@ -60,9 +54,6 @@ impl Operator {
     }
 
     /// Waits until `/readyz` returns 200.
-    ///
-    /// # Errors
-    /// When it ends first, or after `timeout`.
     pub async fn wait_ready(&self, timeout: Duration) -> Result<()> {
         let ready = || async {
             let (status, body) = self.get("/readyz").await?;
@@ -73,17 +64,10 @@ impl Operator {
     }
 
     /// Fetches a path of the admin address: the status code and the body.
-    ///
-    /// # Errors
-    /// When there is no answer.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         http_get(self.admin, path).await
     }
 
-    /// The text of `/metrics`.
-    ///
-    /// # Errors
-    /// When there is no answer, or none with status 200.
     pub async fn metrics(&self) -> Result<String> {
         let (status, text) = self.get("/metrics").await?;
         ensure!(status == 200, "/metrics answers {status}: {text}");
@@ -91,37 +75,24 @@ impl Operator {
     }
 
     /// The sum of the metrics called `name` whose labels include `labels`; 0 if there is none.
-    ///
-    /// # Errors
-    /// As [`Self::metrics`].
     pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
         Ok(sum(&self.metrics().await?, name, labels))
     }
 
     /// The address of `/metrics`, `/livez` and `/readyz`.
-    #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin
     }
 
-    /// The process: its log, id and exit status.
-    #[must_use]
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// The content of its log.
-    ///
-    /// # Errors
-    /// When the log cannot be read.
     pub fn log(&self) -> Result<String> {
         Ok(std::fs::read_to_string(self.process.log())?)
     }
 
     /// Its resident memory in bytes (VmRSS).
-    ///
-    /// # Errors
-    /// When it has ended.
     pub fn resident_bytes(&self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.process.pid());
         let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -131,26 +102,16 @@ impl Operator {
     }
 
     /// Sends SIGTERM and waits until it has ended.
-    ///
-    /// # Errors
-    /// When it has not ended within 30 seconds.
     pub async fn stop(&self) -> Result<ExitStatus> {
         self.process.stop(Duration::from_secs(30)).await
     }
 
-    /// Sends SIGKILL.
-    ///
-    /// # Errors
-    /// When its exit status cannot be read.
     pub fn kill(&self) -> Result<ExitStatus> {
         self.process.kill()
     }
 }
 
-/// Runs a `winpool` command such as `plan` or `cleanup` as `user`, and waits until it has ended.
-///
-/// # Errors
-/// When it cannot be built or started. If the command itself fails, the exit status in the output shows it.
+/// Runs a `winpool` command such as `plan` or `cleanup` as `user`, whatever its exit status is.
 pub fn winpool(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> Result<Output> {
     Command::new(binary()?)
         .args(arguments)
@@ -161,9 +122,6 @@ pub fn winpool(control_plane: &ControlPlane, user: User, arguments: &[&str]) -> 
 
 /// The `winpool` binary: `WINPOOL_BINARY` if set, else the one of the cargo profile of this program, which is built
 /// first if necessary.
-///
-/// # Errors
-/// When it does not build.
 pub fn binary() -> Result<&'static Path> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let found = BINARY.get_or_init(|| find_binary().map_err(|error| format!("{error:#}")));
@@ -194,7 +152,6 @@ fn find_binary() -> Result<PathBuf> {
 }
 
 /// The root of the repository.
-#[must_use]
 pub fn workspace() -> &'static Path {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own)

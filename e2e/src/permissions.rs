@@ -11,17 +11,10 @@ use crate::{audit::Request, operator::workspace};
 /// A rule of a role of `config/`.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The file, relative to the repository.
-    pub file: String,
-    /// `ClusterRole` or `Role`.
-    pub kind: String,
-    /// The name of the role.
     pub role: String,
     /// The namespace of the role; empty for a ClusterRole.
     pub namespace: String,
-    /// The position of the rule in the role.
-    pub index: usize,
-    rule: PolicyRule,
+    pub rule: PolicyRule,
 }
 
 /// One verb for one resource.
@@ -29,7 +22,6 @@ pub struct Rule {
 pub struct Permission {
     /// Empty for every namespace, and for cluster-scoped resources.
     pub namespace: String,
-    /// The API group.
     pub group: String,
     /// The resource with its subresource, for instance `pods/eviction`.
     pub resource: String,
@@ -38,10 +30,6 @@ pub struct Permission {
     pub verb: String,
 }
 
-/// The rules of the roles in a file.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn rules(file: &str) -> Result<Vec<Rule>> {
     let text = fs::read_to_string(workspace().join(file)).with_context(|| file.to_owned())?;
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text)?;
@@ -49,12 +37,9 @@ pub fn rules(file: &str) -> Result<Vec<Rule>> {
     for role in documents.iter().filter(|role| role["rules"].is_array()) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let of_role: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone())?;
-        rules.extend(of_role.into_iter().enumerate().map(|(index, rule)| Rule {
-            file: file.to_owned(),
-            kind: text(&role["kind"]),
+        rules.extend(of_role.into_iter().map(|rule| Rule {
             role: text(&role["metadata"]["name"]),
             namespace: text(&role["metadata"]["namespace"]),
-            index,
             rule,
         }));
     }
@@ -62,8 +47,6 @@ pub fn rules(file: &str) -> Result<Vec<Rule>> {
 }
 
 impl Rule {
-    /// What the rule permits.
-    #[must_use]
     pub fn permissions(&self) -> Vec<Permission> {
         let PolicyRule { api_groups, resources, resource_names, verbs, .. } = &self.rule;
         let names: Vec<Option<&String>> = match resource_names {
@@ -90,7 +73,6 @@ impl Rule {
 
 impl Permission {
     /// Whether a request needs this permission.
-    #[must_use]
     pub fn permits(&self, request: &Request) -> bool {
         let resource = match request.subresource.as_str() {
             "" => request.resource.clone(),
@@ -107,9 +89,6 @@ impl Permission {
 }
 
 /// The permissions of the roles in these files that no successful request has used.
-///
-/// # Errors
-/// When a file cannot be read.
 pub fn unused(files: &[&str], requests: &[Request]) -> Result<Vec<Permission>> {
     let mut permissions = Vec::new();
     for file in files {

@@ -6,12 +6,14 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::shared::lock;
 
 /// The time that a program has to terminate after SIGTERM when its owner is dropped.
 const DROP_GRACE: Duration = Duration::from_secs(1);
@@ -39,9 +41,6 @@ struct State {
 
 impl Process {
     /// Starts `command`, and appends its output to the file `log`.
-    ///
-    /// # Errors
-    /// When the log cannot be opened or the program cannot be started.
     pub fn spawn(name: impl Into<String>, mut command: Command, log: &Path) -> Result<Self> {
         let name = name.into();
         let output = OpenOptions::new()
@@ -62,35 +61,26 @@ impl Process {
     }
 
     /// The id of the process, which is also the id of its process group.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Its CPU time, in user and kernel mode.
-    ///
-    /// # Errors
-    /// When it has ended.
     pub fn cpu_time(&self) -> Result<Duration> {
         cpu_time(self.pid)
     }
 
     /// The file with its standard output and error.
-    #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
     /// Its exit status, or `None` while it runs.
-    #[must_use]
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.state().poll()
     }
 
-    /// Sends SIGTERM, and SIGKILL if it has not ended within `grace`.
-    ///
-    /// # Errors
-    /// When SIGKILL was necessary; it has ended in this case too.
+    /// Sends SIGTERM, and SIGKILL if it has not ended within `grace`, which is an error.
     pub async fn stop(&self, grace: Duration) -> Result<ExitStatus> {
         self.signal(Signal::TERM);
         let deadline = Instant::now() + grace;
@@ -104,10 +94,6 @@ impl Process {
         Err(anyhow!("{} did not end within {grace:?} of SIGTERM and was killed\n{}", self.name, self.log_tail()))
     }
 
-    /// Sends SIGKILL.
-    ///
-    /// # Errors
-    /// When its exit status cannot be read.
     pub fn kill(&self) -> Result<ExitStatus> {
         self.signal(Signal::KILL);
         self.state().wait()
@@ -118,15 +104,11 @@ impl Process {
         self.signal(Signal::STOP);
     }
 
-    /// Sends SIGCONT.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Waits until `probe` succeeds.
-    ///
-    /// # Errors
-    /// When the program ends first, or after `timeout`: both with the last error of the probe and the end of the log.
+    /// Waits until `probe` succeeds, unless the program ends first.
     pub async fn ready<F, Fut>(&self, timeout: Duration, mut probe: F) -> Result<()>
     where
         F: FnMut() -> Fut,
@@ -150,7 +132,6 @@ impl Process {
     }
 
     /// The last lines of the log, under a heading that names the file.
-    #[must_use]
     pub fn log_tail(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -167,7 +148,7 @@ impl Process {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -258,9 +239,6 @@ fn signal_group(pid: u32, signal: Signal) {
 }
 
 /// The CPU time of a process, in user and kernel mode.
-///
-/// # Errors
-/// When there is no such process.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;

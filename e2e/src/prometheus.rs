@@ -1,14 +1,9 @@
 //! Prometheus and promtool, and the alerts and the dashboard that winpool ships for them.
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, process::Command, time::Duration};
 
 use anyhow::{Context, Result, ensure};
+use reqwest::Url;
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,18 +20,12 @@ use crate::{
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The rule file for Prometheus: the groups of the shipped PrometheusRule.
-///
-/// # Errors
-/// When the PrometheusRule cannot be read.
 pub fn rules() -> Result<String> {
     let rule: Value = serde_saphyr::from_str(&fs::read_to_string(workspace().join("config/prometheus/rules.yaml"))?)?;
     Ok(json!({"groups": rule["spec"]["groups"]}).to_string())
 }
 
 /// Runs promtool in a folder with `rules.yaml` and the tests of the alerts. Returns its output.
-///
-/// # Errors
-/// When promtool fails; the message has its output.
 pub fn promtool(arguments: &[&str], input: &str) -> Result<String> {
     let promtool = assets::program("promtool")?;
     let directory = Directory::new()?;
@@ -59,9 +48,6 @@ pub struct Prometheus {
 }
 
 /// Applies the user who reads the metrics, and returns a token.
-///
-/// # Errors
-/// When the API server refuses.
 pub async fn metrics_reader(cluster: &Cluster) -> Result<String> {
     apply(&cluster.control_plane, &["-f", &path("config/prometheus/reader.yaml")])?;
     cluster.token(OPERATOR_NAMESPACE, "winpool-metrics-reader").await
@@ -69,9 +55,6 @@ pub async fn metrics_reader(cluster: &Cluster) -> Result<String> {
 
 impl Prometheus {
     /// Starts Prometheus for the port for metrics of an operator, as the shipped ServiceMonitor configures it.
-    ///
-    /// # Errors
-    /// When it cannot be started, or is not ready within three minutes.
     pub async fn start(cluster: &Cluster, target: SocketAddr) -> Result<Self> {
         let program = assets::program("prometheus")?;
         let directory = Directory::new()?;
@@ -90,7 +73,14 @@ impl Prometheus {
         });
         fs::write(directory.path().join("rules.yaml"), rules()?)?;
         fs::write(directory.path().join("prometheus.yaml"), config.to_string())?;
-        let process = Process::spawn("prometheus", command(&program, &directory, address), &log(&directory))?;
+        let mut command = Command::new(program);
+        command
+            .arg("--config.file=prometheus.yaml")
+            .arg("--storage.tsdb.path=data")
+            .arg(format!("--web.listen-address={address}"))
+            .arg("--enable-feature=exemplar-storage")
+            .current_dir(directory.path());
+        let process = Process::spawn("prometheus", command, &directory.path().join("prometheus.log"))?;
         let prometheus = Self { process, address, _directory: directory };
         let ready = || async {
             let (status, body) = http_get(address, "/-/ready").await?;
@@ -102,47 +92,18 @@ impl Prometheus {
     }
 
     /// The series of a query, each with its present sample.
-    ///
-    /// # Errors
-    /// When Prometheus rejects the query.
     pub async fn query(&self, query: &str) -> Result<Vec<Value>> {
-        let mut answer = self.get(&format!("/api/v1/query?query={}", encoded(query))).await?;
+        let url = Url::parse_with_params("http://prometheus/api/v1/query", [("query", query)])?;
+        let mut answer = self.get(&format!("{}?{}", url.path(), url.query().unwrap_or_default())).await?;
         Ok(serde_json::from_value(answer["result"].take())?)
     }
 
     /// A path of the HTTP API: the field `data` of the answer.
-    ///
-    /// # Errors
-    /// When Prometheus rejects the request.
     pub async fn get(&self, path: &str) -> Result<Value> {
         let (status, body) = http_get(self.address, path).await?;
         ensure!(status == 200, "{path}: {status}: {body}");
         Ok(serde_json::from_str::<Value>(&body)?["data"].take())
     }
-}
-
-fn log(directory: &Directory) -> PathBuf {
-    directory.path().join("prometheus.log")
-}
-
-fn command(program: &Path, directory: &Directory, address: SocketAddr) -> Command {
-    let mut command = Command::new(program);
-    command
-        .arg(format!("--config.file={}", directory.path().join("prometheus.yaml").display()))
-        .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
-        .arg(format!("--web.listen-address={address}"))
-        .arg("--enable-feature=exemplar-storage")
-        .current_dir(directory.path());
-    command
-}
-
-/// Percent-encodes a value of a query.
-fn encoded(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
 }
 
 /// A panel of the shipped dashboard.
@@ -154,9 +115,6 @@ pub struct Panel {
 }
 
 /// The panels of the shipped dashboard; rates are over `interval`, such as `10s`.
-///
-/// # Errors
-/// When the dashboard cannot be read.
 pub fn panels(interval: &str) -> Result<Vec<Panel>> {
     let dashboard = fs::read_to_string(workspace().join("config/grafana/winpool.json"))?;
     let dashboard: Value = serde_json::from_str(&dashboard)?;

@@ -24,7 +24,6 @@ const HTPASSWD: &str = "puller:$2b$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygq
 /// The authentication that a registry requires.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// None.
     Anonymous,
     /// Basic authentication with [`LOGIN`].
     Basic,
@@ -49,24 +48,17 @@ pub struct Registry {
     _directory: Directory,
 }
 
-/// A line of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `GET`, `PUT` …
     pub method: String,
     /// The path with its query.
     pub path: String,
-    /// The HTTP status code of the response.
     pub status: u16,
     /// The `User-Agent`.
     pub agent: String,
 }
 
 impl Registry {
-    /// Starts a registry and waits until it listens.
-    ///
-    /// # Errors
-    /// When it cannot be started; the message contains the end of its log.
     pub async fn start(authority: &Authority, access: &Access) -> Result<Self> {
         let program = assets::program("registry")?;
         let directory = Directory::new()?;
@@ -99,13 +91,11 @@ impl Registry {
     }
 
     /// The host and port, as in image references.
-    #[must_use]
     pub fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
     /// A repository to push to, with this `Authorization` header.
-    #[must_use]
     pub fn repository(&self, name: &str, authorization: Option<&str>) -> Repository {
         Repository {
             client: self.client.clone(),
@@ -115,9 +105,6 @@ impl Registry {
     }
 
     /// The answered requests in the access log whose `User-Agent` begins with `agent`.
-    ///
-    /// # Errors
-    /// When the log cannot be read.
     pub fn requests_of(&self, agent: &str) -> Result<Vec<Request>> {
         let log = fs::read_to_string(self.process.log())?;
         let requests = log.lines().filter_map(Request::parse);
@@ -159,9 +146,6 @@ impl Request {
 }
 
 /// Pushes `count` images, each for another Windows version, and returns their references: every second one by digest.
-///
-/// # Errors
-/// When the registry rejects one.
 pub async fn fill(registry: &Registry, count: usize) -> Result<Vec<String>> {
     const REPOSITORIES: usize = 10;
     let types = ManifestFormat::Docker.media_types();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use http::{Method, Request};
+use http::{Method, Request, request::Builder};
 use kube::{Client, client::Body};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     control_plane::{ControlPlane, User},
@@ -24,82 +24,67 @@ pub struct Requests {
 pub type Answer = (u16, Value);
 
 impl Requests {
-    /// Requests of a client.
-    #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
     /// Requests of the administrator of a control plane.
-    ///
-    /// # Errors
-    /// When no client can be built.
     pub async fn to(control_plane: &ControlPlane) -> Result<Self> {
         Ok(Self::new(control_plane.client(User::Admin).await?))
     }
 
-    /// `GET`.
-    ///
-    /// # Errors
-    /// When the server does not answer.
     pub async fn get(&self, path: &str) -> Result<Answer> {
         self.send(Method::GET, path, "application/json", &Value::Null).await
     }
 
     /// `POST`.
-    ///
-    /// # Errors
-    /// When the server does not answer.
     pub async fn create(&self, path: &str, object: &Value) -> Result<Answer> {
         self.send(Method::POST, path, "application/json", object).await
     }
 
     /// `PUT`.
-    ///
-    /// # Errors
-    /// When the server does not answer.
     pub async fn replace(&self, path: &str, object: &Value) -> Result<Answer> {
         self.send(Method::PUT, path, "application/json", object).await
     }
 
     /// `PATCH` with a merge patch.
-    ///
-    /// # Errors
-    /// When the server does not answer.
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Answer> {
         self.send(Method::PATCH, path, "application/merge-patch+json", patch).await
     }
 
     /// `PATCH` by server-side apply; the path names the field manager.
-    ///
-    /// # Errors
-    /// When the server does not answer.
     pub async fn apply(&self, path: &str, object: &Value) -> Result<Answer> {
         self.send(Method::PATCH, path, "application/apply-patch+yaml", object).await
     }
 
-    /// `DELETE`.
-    ///
-    /// # Errors
-    /// When the server does not answer.
     pub async fn delete(&self, path: &str) -> Result<Answer> {
         self.send(Method::DELETE, path, "application/json", &Value::Null).await
     }
 
     async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Result<Answer> {
-        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request = Request::builder().method(method).uri(path).header("Content-Type", content);
-        let answer = self.client.send(request.body(Body::from(body))?).await.with_context(|| path.to_owned())?;
+        self.exchange(request, body).await.with_context(|| path.to_owned())
+    }
+
+    /// Any other request.
+    pub async fn exchange(&self, request: Builder, body: &Value) -> Result<Answer> {
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let answer = self.client.send(request.body(Body::from(body))?).await?;
         let status = answer.status().as_u16();
         let bytes = answer.into_body().collect_bytes().await?;
         let text = String::from_utf8_lossy(&bytes);
         Ok((status, serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.into_owned()))))
     }
 
+    /// Whether a user has a permission, by the attributes of a request.
+    pub async fn allows(&self, user: &str, attributes: &Value) -> Result<bool> {
+        let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
+        let (status, body) = self.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await?;
+        ensure!(status == 201, "{status}: {body}");
+        Ok(body["status"]["allowed"] == true)
+    }
+
     /// Creates a CustomResourceDefinition with strict validation of its fields, and waits until its objects are served.
-    ///
-    /// # Errors
-    /// When it is refused, or its schema is not one that the server can publish.
     pub async fn install(&self, definition: &Value) -> Result<()> {
         const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let name = definition["metadata"]["name"].as_str().context("a name")?;
@@ -126,9 +111,6 @@ impl Requests {
     }
 
     /// Replaces an installed CustomResourceDefinition by another one.
-    ///
-    /// # Errors
-    /// When it is refused.
     pub async fn upgrade(&self, definition: &Value) -> Result<()> {
         let name = definition["metadata"]["name"].as_str().context("a name")?;
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");

@@ -1,6 +1,6 @@
 //! What several tests use together: it starts with the first of them, and ends with the last.
 
-use std::sync::{Arc, Weak};
+use std::sync::{self, Arc, MutexGuard, PoisonError, Weak};
 
 use anyhow::Result;
 use tokio::sync::Mutex;
@@ -12,15 +12,11 @@ pub struct Shared<T>(Mutex<Weak<T>>);
 
 impl<T> Shared<T> {
     /// For a `static`.
-    #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::const_new(Weak::new()))
     }
 
     /// The value, which `start` makes if no test uses one.
-    ///
-    /// # Errors
-    /// Those of `start`.
     pub async fn get(&self, start: impl AsyncFnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut current = self.0.lock().await;
         if let Some(value) = current.upgrade() {
@@ -30,4 +26,9 @@ impl<T> Shared<T> {
         *current = Arc::downgrade(&value);
         Ok(value)
     }
+}
+
+/// Locks, also after a test has panicked with the lock.
+pub(crate) fn lock<T>(mutex: &sync::Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

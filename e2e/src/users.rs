@@ -4,8 +4,6 @@ use std::path::Path;
 
 /// The namespace of the operator, as `config/` has it.
 pub const OPERATOR_NAMESPACE: &str = "winpool-system";
-/// The ServiceAccount of the operator, as `config/` has it.
-pub const OPERATOR_SERVICE_ACCOUNT: &str = "winpool";
 /// Namespace and name of the ServiceAccount of the node agents, as `config/agent` has them.
 pub const AGENT: &str = "winpool-agent";
 
@@ -26,26 +24,22 @@ pub enum User {
 }
 
 impl User {
-    /// Every user.
     pub const ALL: [Self; 5] = [Self::Admin, Self::Operator, Self::Agent, Self::OtherA, Self::OtherB];
 
     /// The user name in the API server.
-    #[must_use]
     pub fn name(self) -> String {
         match self {
-            Self::Admin => "admin".to_owned(),
-            Self::Operator => format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_SERVICE_ACCOUNT}"),
+            Self::Operator => format!("system:serviceaccount:{OPERATOR_NAMESPACE}:winpool"),
             Self::Agent => format!("system:serviceaccount:{AGENT}:{AGENT}"),
-            Self::OtherA => "other-a".to_owned(),
-            Self::OtherB => "other-b".to_owned(),
+            _ => self.short_name().to_owned(),
         }
     }
 
     fn groups(self) -> String {
         match self {
-            Self::Admin | Self::OtherA | Self::OtherB => "system:masters".to_owned(),
             Self::Operator => format!("system:serviceaccounts,system:serviceaccounts:{OPERATOR_NAMESPACE}"),
             Self::Agent => format!("system:serviceaccounts,system:serviceaccounts:{AGENT}"),
+            _ => "system:masters".to_owned(),
         }
     }
 

@@ -12,17 +12,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
 /// The size of a test: the full one for `make test-long`, which sets `WINPOOL_TEST_LONG`.
-#[must_use]
 pub fn size<T>(usual: T, long: T) -> T {
     if std::env::var_os("WINPOOL_TEST_LONG").is_some() { long } else { usual }
 }
 
-/// Calls `check` until it succeeds, and returns its value.
-///
-/// `what` completes the sentence "timed out waiting until …".
-///
-/// # Errors
-/// After `timeout`, with the last error of `check`, which should describe the observed state.
+/// Calls `check` until it succeeds, and returns its value. Its error describes the observed state; `what` completes the
+/// sentence "timed out waiting until …".
 pub async fn eventually<T, F, Fut>(what: &str, timeout: Duration, mut check: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -48,9 +43,6 @@ where
 }
 
 /// Reads a value until `holds` is true of it, and returns it.
-///
-/// # Errors
-/// After `timeout`, with the last value that was read, or the error of reading it.
 pub async fn until<T, F, Fut, P>(what: &str, timeout: Duration, mut read: F, holds: P) -> Result<T>
 where
     T: Debug,
@@ -70,9 +62,6 @@ where
 }
 
 /// Checks for the whole `period` that `holds` is true of the values of `read`.
-///
-/// # Errors
-/// As soon as `holds` is false, with the value.
 pub async fn stays<T, F, Fut, P>(what: &str, period: Duration, mut read: F, holds: P) -> Result<()>
 where
     T: Debug,

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 
-/// The address.
 pub const ADDRESS: &str = env!("CARGO_PKG_REPOSITORY");
 /// The files that show the address, besides those that follow from them.
 pub(crate) const SHOWN_IN: [&str; 5] = [
@@ -19,16 +18,12 @@ const BEFORE: [&str; 3] = ["https://github.com/", "uses: ", "--repo "];
 const NAME: &str = "/winpool";
 
 /// The owner in [`ADDRESS`].
-///
-/// # Errors
-/// When the address has another form.
 pub fn owner() -> Result<&'static str> {
     let owner = ADDRESS.strip_prefix(BEFORE[0]).and_then(|rest| rest.strip_suffix(NAME));
     owner.with_context(|| format!("Cargo.toml: the repository {ADDRESS} is not {}OWNER{NAME}", BEFORE[0]))
 }
 
 /// The text with this owner wherever it shows the address.
-#[must_use]
 pub fn with_owner(text: &str, owner: &str) -> String {
     let replaced = |text: String, before: &&str| {
         let mut parts = text.split(before);

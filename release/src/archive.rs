@@ -6,35 +6,27 @@ use anyhow::Result;
 use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
-/// A file or a directory of an archive.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The path, without a leading slash.
     pub path: String,
-    /// The permissions.
     pub mode: u32,
     /// The content; `None` for a directory.
     pub content: Option<Vec<u8>>,
 }
 
 impl Entry {
-    /// A file with these permissions.
-    #[must_use]
     pub fn file(path: impl Into<String>, mode: u32, content: impl Into<Vec<u8>>) -> Self {
         Self { path: path.into(), mode, content: Some(content.into()) }
     }
 
     /// A directory that everybody may read.
-    #[must_use]
     pub fn directory(path: impl Into<String>) -> Self {
         Self { path: path.into(), mode: 0o755, content: None }
     }
 }
 
 /// A tar archive with these entries in this order, owned by root, changed at `time` (seconds since 1970).
-///
-/// # Errors
-/// When a path is too long for the format.
 pub fn tar(entries: &[Entry], time: u64) -> Result<Vec<u8>> {
     let mut archive = Builder::new(Vec::new());
     for Entry { path, mode, content } in entries {
@@ -53,9 +45,6 @@ pub fn tar(entries: &[Entry], time: u64) -> Result<Vec<u8>> {
 }
 
 /// Compresses with gzip, without a name and a time in the header.
-///
-/// # Errors
-/// Never: it writes to memory.
 pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;

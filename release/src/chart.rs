@@ -10,7 +10,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::archive::{Entry, gzip, tar};
 
-/// The folder of the chart.
 pub const CHART: &str = "charts/winpool";
 /// The folder in the chart with copies of files of the repository, which `.Files` of a template can read.
 pub const COPIES: &str = "files";
@@ -18,9 +17,6 @@ pub const COPIES: &str = "files";
 /// The files of the chart in the repository at `root` that follow from others, by their paths in the chart: the manifests of every
 /// folder in `config` with a kustomization, the CRDs, and `values.yaml`, with `repository` as the default of `image.repository`, and
 /// `repository` with the suffix `-agent` as that of `agent.image.repository`.
-///
-/// # Errors
-/// When a file cannot be read, or `values.yaml` lacks one of these.
 pub fn generated(root: &Path, repository: &str) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     for folder in kustomizations(&root.join("config"))?.into_iter().chain([root.join("crds")]) {
@@ -36,9 +32,6 @@ pub fn generated(root: &Path, repository: &str) -> Result<BTreeMap<PathBuf, Stri
 
 /// The package of the chart, with the names of the images as in [`generated`], and the image of the agent by its digest: agents run as
 /// SYSTEM, and a tag can be moved to another image.
-///
-/// # Errors
-/// As [`generated`].
 pub fn package(root: &Path, repository: &str, agent_digest: &str, time: u64) -> Result<Vec<u8>> {
     let chart = root.join(CHART);
     let mut files = generated(root, repository)?;

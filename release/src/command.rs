@@ -7,7 +7,6 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use oci_spec::image::Arch;
 
 use crate::{
     chart,
@@ -77,9 +76,6 @@ pub struct AllArgs {
 
 impl ReleaseCommand {
     /// Runs it for the repository at `root`.
-    ///
-    /// # Errors
-    /// When a file cannot be read or written.
     pub fn run(&self, root: &Path) -> Result<()> {
         match self {
             Self::Manifests => generated::write(root),
@@ -121,7 +117,7 @@ fn write_all(root: &Path, all: &AllArgs) -> Result<()> {
         version: VERSION,
         time: all.time,
         certificates: &read(&all.certificates)?,
-        programs: &[(Arch::Amd64, &amd64), (Arch::ARM64, &arm64)],
+        programs: &[("amd64", &amd64), ("arm64", &arm64)],
     };
     let agent_image = AgentImage { version: VERSION, time: all.time, program: &agent };
     let agent_archive = agent_image.archive()?;

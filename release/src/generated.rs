@@ -15,9 +15,6 @@ use crate::{
 };
 
 /// The files by their paths in the repository at `root`.
-///
-/// # Errors
-/// When a file that they follow from cannot be read.
 pub fn files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let repository = OperatorImage::read(root)?.repository;
     let in_chart = chart::generated(root, &repository)?.into_iter();
@@ -33,9 +30,6 @@ pub fn files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
 }
 
 /// The files of the chart that would be there no more, by their paths in the repository.
-///
-/// # Errors
-/// When the folder of the chart cannot be read.
 pub fn obsolete(root: &Path, files: &BTreeMap<PathBuf, String>) -> Result<BTreeSet<PathBuf>> {
     let found = chart::below(&root.join(chart::CHART).join(chart::COPIES))?;
     let paths =
@@ -44,9 +38,6 @@ pub fn obsolete(root: &Path, files: &BTreeMap<PathBuf, String>) -> Result<BTreeS
 }
 
 /// Writes the files, and removes those of the chart that are obsolete.
-///
-/// # Errors
-/// When a file cannot be read or written.
 pub fn write(root: &Path) -> Result<()> {
     let files = files(root)?;
     for (path, content) in &files {

@@ -7,7 +7,6 @@
 const BLOCK: usize = 4096;
 /// The size of the header of a bin, in bytes. Offsets of cells count from the begin of the first bin.
 const BIN_HEADER: u32 = 32;
-/// No cell.
 const NONE: u32 = u32::MAX;
 /// The flags of a root key that cannot be deleted, and whose name is not in UTF-16.
 const ROOT_KEY: u16 = 0x04 | 0x08 | 0x20;
@@ -21,8 +20,6 @@ const ALL_ACCESS: u32 = 0xf_003f;
 /// The entry holds for subkeys too.
 const INHERITED: u8 = 0x02;
 
-/// The bytes of the hive.
-#[must_use]
 pub fn empty() -> Vec<u8> {
     let descriptor = security_descriptor();
     let security = BIN_HEADER + u32_of(cell(key(0)).len());

@@ -10,15 +10,9 @@
 //! root of the volume, and has the five registry hives of a base layer, which Windows Server 2025 reads when it unpacks the image.
 //! hcsshim (`internal/jobcontainers/jobcontainer.go`) adds the root of the volume to the `PATH`, so that the program needs no folder.
 
-use std::collections::HashMap;
-
 use anyhow::Result;
 use jiff::Timestamp;
-use oci_spec::image::{
-    Arch, ConfigBuilder, Descriptor, DescriptorBuilder, ImageConfigurationBuilder, ImageIndex, ImageIndexBuilder,
-    ImageManifestBuilder, MediaType, Os, PlatformBuilder, RootFsBuilder, Sha256Digest,
-};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     address::ADDRESS,
@@ -26,6 +20,11 @@ use crate::{
     checksums::sha256,
     hive,
 };
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIGURATION: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// A user that is not root, as a number, so that Kubernetes can see it.
 const USER: &str = "65532:65532";
@@ -47,8 +46,8 @@ pub struct Image<'a> {
     pub time: u64,
     /// The trusted certificates, in the PEM format.
     pub certificates: &'a [u8],
-    /// The static programs for Linux.
-    pub programs: &'a [(Arch, &'a [u8])],
+    /// The static programs for Linux, by their architecture.
+    pub programs: &'a [(&'static str, &'a [u8])],
 }
 
 /// What the image of the agent is made of.
@@ -65,42 +64,30 @@ pub struct AgentImage<'a> {
 /// An image in an archive, which `skopeo`, `podman` and `ctr` read.
 #[derive(Clone, Debug)]
 pub struct Archive {
-    /// The archive.
     pub bytes: Vec<u8>,
     /// The digest by which a registry has the image: `sha256:…`.
     pub digest: String,
 }
 
 impl Image<'_> {
-    /// The archive.
-    ///
-    /// # Errors
-    /// When a part exceeds the bounds of its format.
     pub fn archive(&self) -> Result<Archive> {
-        let mut blobs = Blobs::default();
-        let images = self
-            .programs
-            .iter()
-            .map(|(arch, program)| {
-                let mut manifest = self.part(arch.clone(), program).write(&mut blobs)?;
-                manifest
-                    .set_platform(Some(PlatformBuilder::default().architecture(arch.clone()).os(Os::Linux).build()?));
-                Ok(manifest)
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let index = index_of(images)?;
-        let index = blobs.add_json(MediaType::ImageIndex, &index)?;
-        blobs.archive(index, self.version, self.time)
+        let mut blobs = Blobs::new(self.version, self.time);
+        let mut images = Vec::new();
+        for &(arch, program) in self.programs {
+            let mut manifest = self.part(arch, program).write(&mut blobs)?;
+            manifest["platform"] = json!({"architecture": arch, "os": "linux"});
+            images.push(manifest);
+        }
+        let index = blobs.add(INDEX, index_of(&images).to_string().into_bytes());
+        blobs.archive(index)
     }
 
-    fn part(&self, arch: Arch, program: &[u8]) -> Part<'_> {
+    fn part(&self, arch: &'static str, program: &[u8]) -> Part {
         let directories = ["etc", "etc/ssl", "etc/ssl/certs"].map(Entry::directory);
         let files = [Entry::file(CERTIFICATES, 0o644, self.certificates), Entry::file("winpool", 0o755, program)];
         Part {
             title: "winpool",
-            version: self.version,
-            time: self.time,
-            os: Os::Linux,
+            os: "linux",
             arch,
             user: Some(USER),
             entrypoint: "/winpool",
@@ -111,130 +98,107 @@ impl Image<'_> {
 
 impl AgentImage<'_> {
     /// The name of the archive among the files of a release.
-    #[must_use]
     pub fn file_name(&self) -> String {
         format!("winpool-agent-{}-image.tar", self.version)
     }
 
-    /// The archive.
-    ///
-    /// # Errors
-    /// When a part exceeds the bounds of its format.
     pub fn archive(&self) -> Result<Archive> {
-        let mut blobs = Blobs::default();
+        let mut blobs = Blobs::new(self.version, self.time);
         let directories = ["Files", "Files/Windows", "Files/Windows/System32", HIVES_FOLDER].map(Entry::directory);
         let hive = hive::empty();
         let hives = HIVES.map(|name| Entry::file(format!("{HIVES_FOLDER}/{name}"), 0o644, hive.as_slice()));
         let program = Entry::file(format!("Files/{AGENT}"), 0o755, self.program);
         let part = Part {
             title: "winpool-agent",
-            version: self.version,
-            time: self.time,
-            os: Os::Windows,
-            arch: Arch::Amd64,
+            os: "windows",
+            arch: "amd64",
             // The pod names it.
             user: None,
             entrypoint: AGENT,
             entries: [&directories[..], &hives[..], &[program]].concat(),
         };
         let manifest = part.write(&mut blobs)?;
-        blobs.archive(manifest, self.version, self.time)
+        blobs.archive(manifest)
     }
 }
 
 /// An image for one platform.
-struct Part<'a> {
+struct Part {
     title: &'static str,
-    version: &'a str,
-    /// In seconds since 1970.
-    time: u64,
-    os: Os,
-    arch: Arch,
+    os: &'static str,
+    arch: &'static str,
     user: Option<&'static str>,
     entrypoint: &'static str,
     /// The content of the layer.
     entries: Vec<Entry>,
 }
 
-impl Part<'_> {
+impl Part {
     /// Adds layer, configuration and manifest, and describes the manifest.
-    fn write(self, blobs: &mut Blobs) -> Result<Descriptor> {
-        let layer = tar(&self.entries, self.time)?;
-        let labels =
-            [("title", self.title), ("version", self.version), ("source", ADDRESS), ("licenses", "Apache-2.0")];
-        let labels = labels.map(|(key, value)| (format!("org.opencontainers.image.{key}"), value.to_owned()));
-        let mut config = ConfigBuilder::default()
-            .entrypoint(vec![self.entrypoint.to_owned()])
-            .cmd(vec!["run".to_owned()])
-            .labels(HashMap::from(labels))
-            .build()?;
-        config.set_user(self.user.map(str::to_owned));
-        let files =
-            RootFsBuilder::default().typ("layers").diff_ids(vec![format!("sha256:{}", sha256(&layer))]).build()?;
-        let configuration = ImageConfigurationBuilder::default()
-            .created(Timestamp::from_second(i64::try_from(self.time)?)?.to_string())
-            .architecture(self.arch)
-            .os(self.os)
-            .config(config)
-            .rootfs(files)
-            .build()?;
-        let configuration = blobs.add_json(MediaType::ImageConfig, &configuration)?;
-        let layer = blobs.add(MediaType::ImageLayerGzip, gzip(&layer)?)?;
-        let manifest = ImageManifestBuilder::default()
-            .schema_version(2u32)
-            .media_type(MediaType::ImageManifest)
-            .config(configuration)
-            .layers(vec![layer])
-            .build()?;
-        blobs.add_json(MediaType::ImageManifest, &manifest)
+    fn write(self, blobs: &mut Blobs<'_>) -> Result<Value> {
+        let layer = tar(&self.entries, blobs.time)?;
+        let mut configuration = json!({
+            "created": Timestamp::from_second(i64::try_from(blobs.time)?)?,
+            "architecture": self.arch,
+            "os": self.os,
+            "config": {"Entrypoint": [self.entrypoint], "Cmd": ["run"], "Labels": {
+                "org.opencontainers.image.title": self.title,
+                "org.opencontainers.image.version": blobs.version,
+                "org.opencontainers.image.source": ADDRESS,
+                "org.opencontainers.image.licenses": "Apache-2.0",
+            }},
+            "rootfs": {"type": "layers", "diff_ids": [digest(&layer)]},
+        });
+        if let Some(user) = self.user {
+            configuration["config"]["User"] = json!(user);
+        }
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": blobs.add(CONFIGURATION, configuration.to_string().into_bytes()),
+            "layers": [blobs.add(LAYER, gzip(&layer)?)],
+        });
+        Ok(blobs.add(MANIFEST, manifest.to_string().into_bytes()))
     }
 }
 
-fn index_of(manifests: Vec<Descriptor>) -> Result<ImageIndex> {
-    Ok(ImageIndexBuilder::default()
-        .schema_version(2u32)
-        .media_type(MediaType::ImageIndex)
-        .manifests(manifests)
-        .build()?)
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", sha256(bytes))
 }
 
-/// The files in `blobs/sha256`.
-#[derive(Default)]
-struct Blobs(Vec<Entry>);
+fn index_of(manifests: &[Value]) -> Value {
+    json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests})
+}
 
-impl Blobs {
-    fn add(&mut self, media_type: MediaType, bytes: Vec<u8>) -> Result<Descriptor> {
-        let digest = sha256(&bytes);
-        let descriptor = DescriptorBuilder::default()
-            .media_type(media_type)
-            .size(bytes.len() as u64)
-            .digest(digest.parse::<Sha256Digest>()?)
-            .build()?;
-        self.0.push(Entry::file(format!("blobs/sha256/{digest}"), 0o644, bytes));
-        Ok(descriptor)
+/// The files in `blobs/sha256` of a version and its time.
+struct Blobs<'a> {
+    version: &'a str,
+    time: u64,
+    files: Vec<Entry>,
+}
+
+impl<'a> Blobs<'a> {
+    fn new(version: &'a str, time: u64) -> Self {
+        Self { version, time, files: Vec::new() }
     }
 
-    /// The archive of a layout with one image, or one index of images, under this name.
-    fn archive(self, mut image: Descriptor, name: &str, time: u64) -> Result<Archive> {
-        let digest = image.digest().to_string();
-        let name = ("org.opencontainers.image.ref.name".to_owned(), name.to_owned());
-        image.set_annotations(Some(HashMap::from([name])));
+    fn add(&mut self, media_type: &str, bytes: Vec<u8>) -> Value {
+        let descriptor = json!({"mediaType": media_type, "digest": digest(&bytes), "size": bytes.len()});
+        self.files.push(Entry::file(format!("blobs/sha256/{}", sha256(&bytes)), 0o644, bytes));
+        descriptor
+    }
+
+    /// The archive of a layout with one image, or one index of images, under the name of the version.
+    fn archive(self, mut image: Value) -> Result<Archive> {
+        let digest = image["digest"].as_str().unwrap_or_default().to_owned();
+        image["annotations"] = json!({"org.opencontainers.image.ref.name": self.version});
         let mut entries = vec![
             Entry::file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#),
-            Entry::file("index.json", 0o644, sorted_json(&index_of(vec![image])?)?),
+            Entry::file("index.json", 0o644, index_of(&[image]).to_string()),
             Entry::directory("blobs"),
             Entry::directory("blobs/sha256"),
         ];
-        entries.extend(self.0);
-        Ok(Archive { bytes: tar(&entries, time)?, digest })
+        entries.extend(self.files);
+        Ok(Archive { bytes: tar(&entries, self.time)?, digest })
     }
-
-    fn add_json(&mut self, media_type: MediaType, value: &impl Serialize) -> Result<Descriptor> {
-        self.add(media_type, sorted_json(value)?)
-    }
-}
-
-/// JSON with sorted keys: maps of the types have no order.
-fn sorted_json(value: &impl Serialize) -> Result<Vec<u8>> {
-    Ok(serde_json::to_vec(&serde_json::to_value(value)?)?)
 }

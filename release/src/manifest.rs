@@ -28,10 +28,6 @@ pub struct OperatorImage {
 }
 
 impl OperatorImage {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// When the kustomization cannot be read, or has no image.
     pub fn read(root: &Path) -> Result<Self> {
         let kustomization = kustomization(&root.join(OPERATOR))?;
         let image = &kustomization["images"][0];
@@ -44,9 +40,6 @@ impl OperatorImage {
 
 /// `install.yaml` with the operator's image of this repository, such as `registry.example/winpool`; by default of the one that
 /// `config/default` names.
-///
-/// # Errors
-/// When a file of `config` or `crds` in the repository at `root` cannot be read.
 pub fn install_yaml(root: &Path, repository: Option<&str>) -> Result<String> {
     let operator = root.join(OPERATOR);
     let image = OperatorImage::read(root)?;

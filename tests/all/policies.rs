@@ -13,19 +13,10 @@ use winpool::{
     output::{self, OutputFormat},
 };
 use winpool_api::names::{DEFAULT_NAMESPACE, annotation, label};
+use winpool_facts::node_restriction::KUBELET_LABELS;
 
-/// The labels that kubelets and cloud controllers write, besides those that the operator reads, and the taints of new nodes.
-const OF_OTHERS: [&str; 9] = [
-    "beta.kubernetes.io/arch",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-    "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/instance-type",
-    "node.kubernetes.io/not-ready",
-    "node.kubernetes.io/unreachable",
-];
+/// Taints of new nodes.
+const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 /// The objects of policies.
 fn objects(policies: &[Policy]) -> Vec<Value> {
@@ -65,10 +56,6 @@ fn the_files_in_config_policies_are_those_of_their_kustomization_and_print_as_th
 fn the_keys_in_expressions_are_those_of_the_operator() {
     let prefixes = ["winpool.dev/", label::RUNS];
     let known = [
-        label::OS,
-        label::BETA_OS,
-        label::ARCH,
-        label::HOSTNAME,
         label::WINDOWS_BUILD,
         label::MANAGED_BY,
         label::POOL,
@@ -82,8 +69,8 @@ fn the_keys_in_expressions_are_those_of_the_operator() {
         let literals = text.split('\'').skip(1).step_by(2);
         let keys = literals.filter(|text| text.contains('/') && !text.contains(':') && !text.starts_with('/'));
         for key in keys {
-            let is_known = known.contains(&key) || OF_OTHERS.contains(&key) || prefixes.contains(&key);
-            assert!(is_known, "{key} in {}", object["metadata"]["name"]);
+            let all = [&known[..], &KUBELET_LABELS, &TAINTS, &prefixes].concat();
+            assert!(all.contains(&key), "{key} in {}", object["metadata"]["name"]);
         }
     }
 }

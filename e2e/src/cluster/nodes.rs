@@ -24,7 +24,6 @@ impl Cluster {
         edit(&self.classes(), name, patch).await
     }
 
-    /// A node as it is now.
     pub async fn node(&self, name: &str) -> Result<Node> {
         Ok(self.nodes().get(name).await?)
     }
@@ -34,17 +33,14 @@ impl Cluster {
         Ok(taints_of(&self.node(node).await?))
     }
 
-    /// A label of a node.
     pub async fn label(&self, node: &str, key: &str) -> Result<Option<String>> {
         Ok(self.node(node).await?.labels().get(key).cloned())
     }
 
-    /// An annotation of a node.
     pub async fn annotation(&self, node: &str, key: &str) -> Result<Option<String>> {
         Ok(self.node(node).await?.annotations().get(key).cloned())
     }
 
-    /// The pool in the label of a node.
     pub async fn pool_of(&self, node: &str) -> Result<Option<String>> {
         self.label(node, POOL_LABEL).await
     }
@@ -75,7 +71,6 @@ impl Cluster {
         until(&what, SOON, number, |number| *number == count).await.map(drop)
     }
 
-    /// A RuntimeClass as it is now.
     pub async fn class(&self, name: &str) -> Result<RuntimeClass> {
         Ok(self.classes().get(name).await?)
     }

@@ -38,7 +38,6 @@ impl Cluster {
         self.until_observed(name).await
     }
 
-    /// Sets an annotation of a pool.
     pub async fn annotate_pool(&self, pool: &str, annotation: &str, value: &str) -> Result<()> {
         edit(&self.pools(), pool, json!({ "metadata": { "annotations": { annotation: value } } })).await
     }
@@ -59,7 +58,6 @@ impl Cluster {
         until("the next second begins", SOON, now, |now| *now > created.as_second()).await.map(drop)
     }
 
-    /// Waits until a pool is deleted.
     pub async fn until_pool_gone(&self, pool: &str) -> Result<()> {
         let gone = || async {
             let left = self.pools().get_opt(pool).await?;
@@ -70,12 +68,10 @@ impl Cluster {
         eventually(&format!("pool {pool} is gone"), SOON * 2, gone).await
     }
 
-    /// A pool as it is now.
     pub async fn pool(&self, name: &str) -> Result<Value> {
         Ok(serde_json::to_value(self.pools().get(name).await?)?)
     }
 
-    /// The status of a pool.
     pub async fn status(&self, pool: &str) -> Result<WindowsNodePoolStatus> {
         let object = self.pools().get(pool).await?;
         let status = object.data.get("status").with_context(|| format!("pool {pool} has no status yet"))?;
@@ -105,7 +101,9 @@ impl Cluster {
 
     /// A condition of a pool for its present generation.
     pub async fn condition(&self, pool: &str, type_: &str) -> Result<Condition> {
-        condition_of(&self.pools().get(pool).await?, type_)
+        let object = self.pools().get(pool).await?;
+        let missing = || format!("{pool} has no condition {type_}: {}", object.data["status"]);
+        reported(&object, type_)?.with_context(missing)
     }
 
     /// Waits until a condition of a pool has this status and reason, and returns it.
@@ -152,27 +150,13 @@ impl Cluster {
     }
 }
 
-/// A condition of a pool or profile for its present generation.
-fn condition_of(object: &DynamicObject, type_: &str) -> Result<Condition> {
-    let name = object.name_any();
-    let found = reported(object, type_)?;
-    found.with_context(|| format!("{name} has no condition {type_}: {}", object.data["status"]))
-}
-
-/// The same, if it is reported.
-fn reported(object: &DynamicObject, type_: &str) -> Result<Option<Condition>> {
-    let status = &object.data["status"];
-    let conditions = status["conditions"].as_array();
-    let Some(found) = conditions.into_iter().flatten().find(|condition| condition["type"] == type_) else {
-        return Ok(None);
-    };
+/// A condition of a pool for its present generation, if it is reported.
+fn reported(pool: &DynamicObject, type_: &str) -> Result<Option<Condition>> {
+    let (status, generation) = (&pool.data["status"], pool.metadata.generation);
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let Some(found) = conditions.find(|condition| condition["type"] == type_) else { return Ok(None) };
     let condition: Condition = serde_json::from_value(found.clone())?;
-    let (observed, generation) =
-        (condition.observed_generation.or(status["observedGeneration"].as_i64()), object.metadata.generation);
-    ensure!(
-        observed == generation,
-        "{}: {found} is about generation {observed:?} of {generation:?}",
-        object.name_any()
-    );
+    let observed = condition.observed_generation.or(status["observedGeneration"].as_i64());
+    ensure!(observed == generation, "{}: {found} is about {observed:?} of {generation:?}", pool.name_any());
     Ok(Some(condition))
 }

@@ -3,19 +3,20 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 
 use super::{Cluster, SOON};
 use crate::{
     audit::Request,
     control_plane::User,
-    wait::{eventually, stays},
+    requests::Requests,
+    wait::{eventually, stays, until},
 };
 
 /// The operator is idle if it wrote nothing for this time.
 const IDLE: Duration = Duration::from_secs(4);
 
 impl Cluster {
-    /// The requests of the operator.
     pub fn requests(&self) -> Result<Vec<Request>> {
         self.control_plane.requests_of(User::Operator)
     }
@@ -57,6 +58,14 @@ impl Cluster {
             Ok(before)
         };
         eventually("the operator has nothing left to write", SOON, unchanged).await
+    }
+
+    /// Waits until the operator has the permission for a request with these attributes, or has it no more.
+    pub async fn until_operator_may(&self, attributes: Value, expected: bool) -> Result<()> {
+        let (requests, user) = (Requests::new(self.client.clone()), User::Operator.name());
+        let may = || requests.allows(&user, &attributes);
+        let what = format!("it is {expected} that the operator may {attributes}");
+        until(&what, SOON, may, |may| *may == expected).await.map(drop)
     }
 
     /// Checks that the shipped RBAC has allowed every request of the operator.

@@ -160,8 +160,8 @@ async fn until_in_effect(api: &Requests, revision: Revision) -> Result<()> {
     for (place, role, namespace) in [("", "ClusterRole", Value::Null), (NAMESPACED, "Role", json!("default"))] {
         let path = format!("{RBAC}{place}/{}s", role.to_lowercase());
         let bindings = format!("{RBAC}{place}/{}bindings", role.to_lowercase());
-        let subject =
-            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": format!("{name}-{role}")});
+        let user = format!("{name}-{role}");
+        let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user});
         let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name});
         let metadata = json!({"name": name});
         let objects = [
@@ -173,10 +173,8 @@ async fn until_in_effect(api: &Requests, revision: Revision) -> Result<()> {
             ensure!(status == 201, "{path}: {status}: {}", body["message"]);
         }
         let attributes = json!({"resource": name, "verb": "get", "namespace": namespace});
-        let review = json!({"spec": {"user": subject["name"], "resourceAttributes": attributes}});
         let in_effect = || async {
-            let (_, body) = api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await?;
-            ensure!(body["status"]["allowed"] == true, "{body}");
+            ensure!(api.allows(&user, &attributes).await?, "{user} has no permission");
             Ok(())
         };
         eventually("the restored permissions are in effect", FRESH, in_effect).await?;

@@ -4,19 +4,17 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::PoisonError,
     time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{authorization::v1::SubjectAccessReview, core::v1::Namespace},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, Config,
-    api::{ListParams, PostParams},
+    api::ListParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::json;
@@ -27,10 +25,11 @@ use crate::{
     assets::{Assets, Version},
     audit::{self, Request, Stored},
     directory::Directory,
-    keys::SigningKey,
     network::{self, free_port},
     process::{self, Process},
     progress::say,
+    requests::Requests,
+    shared::lock,
     users::User,
     wait::eventually,
 };
@@ -62,7 +61,6 @@ pub struct Servers {
     since: std::sync::Mutex<Timestamp>,
     audit: std::sync::Mutex<audit::Reader>,
     etcd: Option<Process>,
-    /// Scheduler and controller manager.
     components: std::sync::Mutex<Vec<Process>>,
     directory: Directory,
 }
@@ -101,17 +99,11 @@ impl Servers {
     }
 
     /// A new client for `user`. It belongs to the async runtime in which it is created.
-    ///
-    /// # Errors
-    /// When the client cannot be built.
     pub async fn client(&self, user: User) -> Result<Client> {
         Ok(Client::try_from(self.config(user).await?)?)
     }
 
     /// A new client that acts as any other user, by impersonation.
-    ///
-    /// # Errors
-    /// When the client cannot be built.
     pub async fn client_as(&self, user: &str, groups: &[&str]) -> Result<Client> {
         let mut config = self.config(User::Admin).await?;
         config.auth_info.impersonate = Some(user.to_owned());
@@ -119,71 +111,49 @@ impl Servers {
         Ok(Client::try_from(config)?)
     }
 
-    /// The client configuration for `user`.
-    ///
-    /// # Errors
-    /// When the kubeconfig cannot be read.
     pub async fn config(&self, user: User) -> Result<Config> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig(user))?;
         Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
     }
 
-    /// A kubeconfig file for `user`.
-    #[must_use]
     pub fn kubeconfig(&self, user: User) -> PathBuf {
         self.path(&format!("{}.kubeconfig", user.short_name()))
     }
 
     /// The text of a kubeconfig that acts as the kubelet of a node, by impersonation.
-    ///
-    /// # Errors
-    /// When a kubeconfig cannot be read.
     pub fn kubelet_kubeconfig(&self, node: &str) -> Result<String> {
         let text = fs::read_to_string(self.kubeconfig(User::Admin))?;
         let user = format!("user: {{ as: \"system:node:{node}\", as-groups: [system:nodes], ");
         Ok(text.replacen("user: { ", &user, 1))
     }
 
-    /// The version of the API server.
-    #[must_use]
     pub fn version(&self) -> &Version {
         &self.assets.version
     }
 
-    /// Its programs.
-    #[must_use]
     pub fn assets(&self) -> &'static Assets {
         self.assets
     }
 
     /// The URL of the API server: `https://127.0.0.1:<port>`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// The URL of its etcd.
-    #[must_use]
     pub fn etcd_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.etcd_port)
     }
 
     /// The folder of its logs, kubeconfigs and data.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The log file of a program called `name`.
-    #[must_use]
     pub fn log_of(&self, name: &str) -> PathBuf {
         self.path("logs").join(format!("{name}.log"))
     }
 
     /// The CPU time of API server and etcd since their last start.
-    ///
-    /// # Errors
-    /// When one of them does not run.
     pub async fn cpu_time(&self) -> Result<Duration> {
         let api_server = self.api_server.lock().await;
         let all = api_server.iter().chain(&self.etcd);
@@ -192,14 +162,11 @@ impl Servers {
 
     /// The completed requests of `user` (any but `Admin`), in order of completion. A watch is included as soon as it
     /// has been answered; a request that a server forbids while it starts is not.
-    ///
-    /// # Errors
-    /// When the audit log cannot be read.
     pub fn requests_of(&self, user: User) -> Result<Vec<Request>> {
-        let mut audit = self.audit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut audit = lock(&self.audit);
         let mut requests = audit.requests_of(&self.path("audit.log"), &user.name())?.to_vec();
         drop(audit);
-        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let starts = lock(&self.starts).clone();
         // While a server starts, it forbids all requests until it has read the roles.
         let starting = |at: Timestamp| starts.iter().any(|(begin, ready)| *begin <= at && at <= *ready);
         let since = self.since();
@@ -210,9 +177,6 @@ impl Servers {
 
     /// The objects that successful writes of all users but `Admin` have stored, in the order in which they were
     /// stored.
-    ///
-    /// # Errors
-    /// When the audit log cannot be read.
     pub fn stored_objects(&self) -> Result<Vec<Stored>> {
         let mut stored = audit::stored(&self.path("audit.log"))?;
         let since = self.since();
@@ -221,23 +185,19 @@ impl Servers {
     }
 
     fn since(&self) -> Timestamp {
-        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.since)
     }
 
     /// Forgets the requests that were answered until now.
     pub(super) fn forget_requests(&self) {
-        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Timestamp::now();
+        *lock(&self.since) = Timestamp::now();
     }
 
-    /// Whether the API server runs.
     pub(super) async fn is_running(&self) -> bool {
         self.api_server.lock().await.is_some()
     }
 
     /// Kills the API server. Every write that it has answered is in etcd.
-    ///
-    /// # Errors
-    /// When the process cannot be ended.
     pub async fn stop_api_server(&self) -> Result<()> {
         if let Some(process) = self.api_server.lock().await.take() {
             process.kill()?;
@@ -246,9 +206,6 @@ impl Servers {
     }
 
     /// Starts the API server again, with the same port and etcd, and waits until it answers.
-    ///
-    /// # Errors
-    /// When it does not become ready.
     pub async fn start_api_server(&self) -> Result<()> {
         let begin = Timestamp::now();
         audit::remove_incomplete(&self.path("audit.log"))?;
@@ -260,15 +217,11 @@ impl Servers {
         config.default_retry = false;
         let client = Client::try_from(config)?;
         process.ready(START_TIMEOUT, || answers(client.clone())).await?;
-        self.starts.lock().unwrap_or_else(PoisonError::into_inner).push((begin, Timestamp::now()));
+        lock(&self.starts).push((begin, Timestamp::now()));
         *self.api_server.lock().await = Some(process);
         Ok(())
     }
 
-    /// Kills the API server and starts it again.
-    ///
-    /// # Errors
-    /// When it does not become ready again.
     pub async fn restart_api_server(&self) -> Result<()> {
         self.stop_api_server().await?;
         self.start_api_server().await
@@ -278,7 +231,6 @@ impl Servers {
     pub(super) async fn serves_operator(&self) -> Result<()> {
         let client = self.client(User::Admin).await?;
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
         let serves = || async {
             for CustomResourceDefinition { spec, .. } in definitions.list(&ListParams::default()).await? {
                 for version in spec.versions.iter().filter(|version| version.served) {
@@ -287,10 +239,8 @@ impl Servers {
                 }
             }
             let attributes = json!({"group": "winpool.dev", "resource": "windowsnodepools", "verb": "list"});
-            let user = User::Operator.name();
-            let review = serde_json::from_value(json!({"spec": {"user": user, "resourceAttributes": attributes}}))?;
-            let review = reviews.create(&PostParams::default(), &review).await?;
-            ensure!(review.status.is_some_and(|status| status.allowed), "{user} may not list pools");
+            let may = Requests::new(client.clone()).allows(&User::Operator.name(), &attributes).await?;
+            ensure!(may, "the operator may not list pools");
             Ok(())
         };
         eventually("the installed resources are served", START_TIMEOUT, serves).await
@@ -377,26 +327,24 @@ impl Servers {
     pub(super) async fn start_components(&self, options: &Options) -> Result<()> {
         let mut started = Vec::new();
         if options.scheduler {
-            let (program, port) = (&self.assets.kube_scheduler, free_port()?);
-            started.push(("kube-scheduler", port, self.component_arguments(port), program));
+            let port = free_port()?;
+            let arguments = self.component_arguments(port);
+            started.push((port, self.spawn("kube-scheduler", &self.assets.kube_scheduler, arguments)?));
         }
         if options.controller_manager {
             let (program, port) = (&self.assets.kube_controller_manager, free_port()?);
-            started.push(("kube-controller-manager", port, self.controller_manager_arguments(port), program));
+            let arguments = self.controller_manager_arguments(port);
+            started.push((port, self.spawn("kube-controller-manager", program, arguments)?));
         }
-        let spawn =
-            |(name, port, arguments, program): (_, _, _, &PathBuf)| Ok((port, self.spawn(name, program, arguments)?));
-        let started = started.into_iter().map(spawn).collect::<Result<Vec<_>>>()?;
         for (port, process) in started {
             process.ready(START_TIMEOUT, || network::accepts_connections(port)).await?;
-            self.components.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+            lock(&self.components).push(process);
         }
         Ok(())
     }
 
-    /// Ends scheduler and controller manager.
     pub(super) fn stop_components(&self) {
-        for process in self.components.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for process in lock(&self.components).drain(..) {
             let _ = process.kill();
         }
     }
@@ -452,9 +400,9 @@ impl Servers {
 
     fn write_files(&self) -> Result<()> {
         fs::create_dir(self.path("logs"))?;
-        let key = SigningKey::generate()?;
-        self.write("service-account.key", &key.private)?;
-        self.write("service-account.pub", &key.public)?;
+        let key = rcgen::KeyPair::generate()?;
+        self.write("service-account.key", &key.serialize_pem())?;
+        self.write("service-account.pub", &key.public_key_pem())?;
         self.write("tokens.csv", &User::ALL.map(User::token_line).concat())?;
         let audited = [User::Operator, User::Agent, User::OtherA, User::OtherB].map(User::name);
         self.write("audit-policy.yaml", &audit::policy(&audited))?;

@@ -8,7 +8,7 @@ mod user_data;
 mod versions;
 
 use e2e::{
-    cluster::{Cluster, SOON},
+    cluster::{Cluster, SOON, with_fields},
     cluster_api::{CLUSTER, Machines, NAMESPACE},
     control_plane::Options,
     operator::Operator,
@@ -75,6 +75,14 @@ impl Fixture {
         group.clone()
     }
 
+    async fn until_two_machines_are_up_to_date(&self) {
+        let counts = async || {
+            let group = self.group().await;
+            Ok((group.machines, group.up_to_date))
+        };
+        until("two machines are up to date", SOON, counts, |counts| *counts == (2, 2)).await.unwrap();
+    }
+
     /// Waits until the operator writes nothing, and ends it.
     async fn stop(self) {
         self.cluster.until_idle().await.unwrap();
@@ -85,22 +93,18 @@ impl Fixture {
 
 /// The spec of a pool with these fields of `clusterAPI`.
 fn pool(fields: Value) -> Value {
-    let mut rules = json!({
+    let rules = json!({
         "namespace": NAMESPACE,
         "clusterName": CLUSTER,
         "machineDeployments": {"matchLabels": {"winpool": POOL}},
         "templateFrom": {"name": BASE},
         "containerdVersion": "2.2",
     });
-    for (key, value) in fields.as_object().unwrap() {
-        rules[key] = value.clone();
-    }
-    rules.as_object_mut().unwrap().retain(|_, value| !value.is_null());
     json!({
         "windowsVersion": "ltsc2022",
         "nodeSelector": {"matchLabels": {"agentpool": POOL}},
         "profileRef": {"name": "standard"},
-        "delivery": {"method": "ClusterAPI", "clusterAPI": rules},
+        "delivery": {"method": "ClusterAPI", "clusterAPI": with_fields(rules, fields)},
     })
 }
 

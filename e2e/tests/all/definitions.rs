@@ -4,17 +4,17 @@
 mod objects;
 mod requests;
 mod rules;
-mod served;
 
 #[path = "../../../tests/all/cel/accepted.rs"]
 pub mod accepted;
 #[path = "../../../tests/all/cel/rejected.rs"]
 pub mod rejected;
 
-use std::{fs, ops::Deref, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
 use e2e::{
     control_plane::{ControlPlane, Options},
+    install::path,
     requests::Requests,
     shared::Shared,
 };
@@ -27,34 +27,21 @@ pub const NODE_CONFIG: &str = "WindowsNodeConfig";
 /// The path of all CustomResourceDefinitions.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Requests to a control plane, which runs as long as they exist.
-struct Server {
-    requests: Requests,
-    _running: Arc<ControlPlane>,
-}
-
-impl Deref for Server {
-    type Target = Requests;
-
-    fn deref(&self) -> &Requests {
-        &self.requests
-    }
-}
-
-/// A control plane with the definitions of `crds` and of Cluster API. Tests leave no object.
-async fn shared() -> Server {
+/// Requests to a control plane with the definitions of `crds` and of Cluster API, which runs as long as a test has it. Tests leave
+/// no object.
+async fn shared() -> (Requests, Arc<ControlPlane>) {
     static SHARED: Shared<ControlPlane> = Shared::new();
     let options = Options { cluster_api: true, ..Options::api_server_only() };
     let start = async || ControlPlane::start_installed(options).await;
     let running = SHARED.get(start).await.unwrap();
-    Server { requests: Requests::to(&running).await.unwrap(), _running: running }
+    (Requests::to(&running).await.unwrap(), running)
 }
 
-/// The CustomResourceDefinitions in a folder.
-pub fn definitions(folder: &str) -> Vec<Value> {
-    let mut definitions = documents_below(Path::new(folder));
+/// Our CustomResourceDefinitions.
+fn definitions() -> Vec<Value> {
+    let mut definitions = documents_below(path("crds").as_ref());
     definitions.retain(|object| object["kind"] == "CustomResourceDefinition");
-    assert!(definitions.len() > 2, "{folder}");
+    assert_eq!(definitions.len(), 3);
     definitions
 }
 
@@ -83,12 +70,6 @@ fn renamed(mut definition: Value, kind: &str) -> Value {
     definition
 }
 
-/// The definition of pools for another kind.
-fn pools_as(kind: &str) -> Value {
-    let mut all = definitions(&e2e::install::path("crds")).into_iter();
-    renamed(all.find(|one| one["spec"]["names"]["kind"] == POOL).unwrap(), kind)
-}
-
 /// An object of ours.
 pub fn object(kind: &str, name: &str, spec: &str) -> Value {
     let spec: Value = serde_saphyr::from_str(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
@@ -115,4 +96,17 @@ pub async fn refusal(requests: &Requests, object: &Value) -> String {
     let path = format!("{}?dryRun=All&fieldValidation=Strict", collection(object));
     let (status, body) = requests.create(&path, object).await.unwrap();
     if status == 201 { String::new() } else { format!("{status} {}", body["message"]) }
+}
+
+#[tokio::test]
+async fn every_definition_is_created_with_strict_fields_and_served() {
+    let (server, _running) = shared().await;
+    for definition in definitions() {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+        let (status, list) = server.get(&collection(&object(&kind, "", "{}"))).await.unwrap();
+        assert_eq!((status, &list["kind"]), (200, &json!(format!("{kind}List"))));
+        let path = format!("{DEFINITIONS}?dryRun=All&fieldValidation=Strict");
+        let (status, body) = server.create(&path, &renamed(definition, "CreatedAgain")).await.unwrap();
+        assert_eq!(status, 201, "{kind}: {}", body["message"]);
+    }
 }

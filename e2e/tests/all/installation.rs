@@ -9,11 +9,9 @@ use e2e::{
 };
 use serde_json::Value;
 
-mod failures;
 mod files;
 mod images;
 mod objects;
-mod pod_security;
 mod release_files;
 mod removal;
 mod upgrade;
@@ -63,24 +61,21 @@ fn kustomized(folder: &str) -> Objects {
     parsed(&String::from_utf8(output.stdout).unwrap())
 }
 
-fn helm(arguments: &[&str]) -> Command {
-    let mut command = Command::new(assets::program("helm").unwrap());
-    command.current_dir(workspace()).args(arguments);
-    command
+/// What helm prints; its errors if it fails.
+fn helm(arguments: &[&str]) -> Result<String, String> {
+    run(Command::new(assets::program("helm").unwrap()).args(arguments))
 }
 
-/// What helm prints; its errors if it fails.
-fn run_helm(mut command: Command) -> Result<String, String> {
-    let output = command.output().unwrap();
+/// As [`helm`], in a cluster.
+fn helm_in(control_plane: &ControlPlane, arguments: &[&str]) -> Result<String, String> {
+    let kubeconfig = control_plane.kubeconfig(User::Admin);
+    run(Command::new(assets::program("helm").unwrap()).args(arguments).env("KUBECONFIG", kubeconfig))
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.current_dir(workspace()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
-}
-
-/// Runs helm in a cluster, and returns what it prints; its errors if it fails.
-fn helm_in(control_plane: &ControlPlane, arguments: &[&str]) -> Result<String, String> {
-    let mut command = helm(arguments);
-    command.env("KUBECONFIG", control_plane.kubeconfig(User::Admin));
-    run_helm(command)
 }
 
 /// The path of `install.yaml`.

@@ -14,21 +14,21 @@ use e2e::{
     cluster::{Cluster, OS_WINDOWS, SOON, create, edit},
     control_plane::{OPERATOR_NAMESPACE, Options},
     fixture::{spec, windows},
-    install,
     network::free_port,
     operator::Operator,
     permissions::{Permission, Rule, rules, unused},
     prometheus::metrics_reader,
+    requests::Requests,
     wait::{eventually, until},
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
     coordination::v1::Lease,
     core::v1::Secret,
-    rbac::v1::{ClusterRole, Role},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use serde_json::{Value, json};
+use kube::api::{DeleteParams, ListParams};
+use serde_json::json;
 
 const POOL: &str = "web";
 
@@ -126,29 +126,23 @@ async fn each_permission_of_the_operator_is_used_and_no_other_is_missing() {
     cluster.nothing_was_forbidden().unwrap();
 }
 
-/// The rules of a role, and the role.
-async fn read_rules(cluster: &Cluster, rule: &Rule) -> Vec<Value> {
-    let rules = match rule.kind.as_str() {
-        "ClusterRole" => cluster.api::<ClusterRole>().get(&rule.role).await.unwrap().rules,
-        _ => cluster.namespaced::<Role>(&rule.namespace).get(&rule.role).await.unwrap().rules,
-    };
-    rules.into_iter().flatten().map(|rule| json!(rule)).collect()
+/// All rules of the operator.
+fn shipped() -> Vec<Rule> {
+    ROLES.iter().flat_map(|file| rules(file).unwrap()).collect()
 }
 
-async fn remove(cluster: &Cluster, rule: &Rule) {
-    let mut rules = read_rules(cluster, rule).await;
-    rules.remove(rule.index);
-    let (patch, params) = (Patch::Merge(json!({ "rules": rules })), PatchParams::default());
-    match rule.kind.as_str() {
-        "ClusterRole" => drop(cluster.api::<ClusterRole>().patch(&rule.role, &params, &patch).await.unwrap()),
-        _ => drop(cluster.namespaced::<Role>(&rule.namespace).patch(&rule.role, &params, &patch).await.unwrap()),
+/// Writes the roles with those of the rules that `keep` selects.
+async fn write_roles(cluster: &Cluster, rules: &[Rule], keep: impl Fn(&Rule) -> bool) {
+    let of_one_role = |one: &Rule, other: &Rule| (&one.role, &one.namespace) == (&other.role, &other.namespace);
+    for role in rules.chunk_by(of_one_role) {
+        let kept: Vec<_> = role.iter().filter(|rule| keep(rule)).map(|rule| &rule.rule).collect();
+        let (Rule { role, namespace, .. }, patch) = (&role[0], json!({ "rules": kept }));
+        let edited = match namespace.as_str() {
+            "" => edit(&cluster.api::<ClusterRole>(), role, patch).await,
+            _ => edit(&cluster.namespaced::<Role>(namespace), role, patch).await,
+        };
+        edited.unwrap();
     }
-}
-
-fn restore(cluster: &Cluster) {
-    let files = ROLES.map(install::path);
-    let arguments: Vec<_> = files.iter().flat_map(|file| ["-f", file]).collect();
-    install::apply(&cluster.control_plane, &arguments).unwrap();
 }
 
 /// Whether two rules permit the same, at least in one namespace.
@@ -166,20 +160,16 @@ async fn without_any_rule_a_request_of_the_operator_is_refused_and_reported() {
     let cluster = Cluster::start().await.unwrap();
     let token = metrics_reader(&cluster).await.unwrap();
     let _kubelets = cluster.start_kubelets(vec![windows(POOL, 1, "10.0.20348.1")]).await.unwrap();
-    let rules: Vec<Rule> = ROLES.iter().flat_map(|file| rules(file).unwrap()).collect();
+    let rules = shipped();
     assert!(rules.len() > 15);
     for rule in &rules {
         // Events are permitted in one namespace, and in all for the checks of workloads.
-        for same in rules.iter().filter(|other| overlap(rule, other)) {
-            remove(&cluster, same).await;
-        }
+        write_roles(&cluster, &rules, |other| !overlap(rule, other)).await;
         // The operator reads these once, at its start: the removal must be in effect before.
         if rule.permissions().iter().any(|permission| permission.resource == "customresourcedefinitions") {
-            let may = || async {
-                let name = "customresourcedefinitions/windowsnodepools.winpool.dev";
-                Ok(install::operator_may(&cluster.control_plane, &["get", name]))
-            };
-            until("the rule is removed", SOON, may, |may| !may).await.unwrap();
+            let (group, name) = ("apiextensions.k8s.io", "windowsnodepools.winpool.dev");
+            let get = json!({ "group": group, "resource": "customresourcedefinitions", "name": name, "verb": "get" });
+            cluster.until_operator_may(get, false).await.unwrap();
         }
         // So that the operator creates them.
         let secrets = cluster.namespaced::<Secret>(OPERATOR_NAMESPACE);
@@ -204,7 +194,7 @@ async fn without_any_rule_a_request_of_the_operator_is_refused_and_reported() {
         };
         eventually("a request is refused and reported", SOON, refused).await.unwrap();
         drop(operator);
-        restore(&cluster);
+        write_roles(&cluster, &rules, |_| true).await;
     }
 }
 
@@ -212,16 +202,13 @@ async fn without_any_rule_a_request_of_the_operator_is_refused_and_reported() {
 async fn a_kind_that_cannot_be_listed_costs_what_needs_it_until_it_can() {
     let cluster = Cluster::start().await.unwrap();
     let _kubelets = cluster.start_kubelets(vec![windows(POOL, 1, "10.0.20348.1")]).await.unwrap();
-    let rules: Vec<Rule> = ROLES.iter().flat_map(|file| rules(file).unwrap()).collect();
+    let rules = shipped();
     // Nodes are last, because without them there is no taint.
     for (resource, condition) in [("configmaps", "ConfigRendered"), ("nodes", "NodesAssigned")] {
-        let lists = |rule: &&Rule| rule.permissions().iter().any(|of| of.resource == resource && of.verb == "list");
-        remove(&cluster, rules.iter().find(lists).unwrap()).await;
-        let may = || async { Ok(install::operator_may(&cluster.control_plane, &["list", resource])) };
-        let namespaced = ["list", resource, "--namespace", OPERATOR_NAMESPACE];
-        let may_in = || async { Ok(install::operator_may(&cluster.control_plane, &namespaced)) };
-        until("the rule is removed", SOON, may, |may| !may).await.unwrap();
-        until("the rule is removed", SOON, may_in, |may| !may).await.unwrap();
+        let lists = |rule: &Rule| rule.permissions().iter().any(|of| of.resource == resource && of.verb == "list");
+        write_roles(&cluster, &rules, |rule| !lists(rule)).await;
+        let list = json!({ "resource": resource, "verb": "list", "namespace": OPERATOR_NAMESPACE });
+        cluster.until_operator_may(list, false).await.unwrap();
         let (_operator, _) = spawn(&cluster);
         apply(&cluster).await;
         cluster.until_condition(POOL, condition, "False", "ListRefused").await.unwrap();
@@ -229,27 +216,33 @@ async fn a_kind_that_cannot_be_listed_costs_what_needs_it_until_it_can() {
         if resource != "nodes" {
             cluster.until_tainted(POOL, OS_WINDOWS, 1).await.unwrap();
         }
-        restore(&cluster);
+        write_roles(&cluster, &rules, |_| true).await;
         cluster.until_ready(POOL).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn the_roles_of_kubernetes_for_users_include_the_resources() {
-    let cluster = Cluster::start_with(Options::default()).await.unwrap();
+    let options = Options { controller_manager: true, ..Options::api_server_only() };
+    let cluster = Cluster::start_with(options).await.unwrap();
     for role in ["view", "edit", "admin"] {
-        let binding = ["create", "clusterrolebinding", &format!("all-{role}"), "--clusterrole", role, "--user", role];
-        cluster.kubectl(&binding).unwrap();
-        let binding = ["create", "rolebinding", role, "--clusterrole", role, "--user", &format!("{role}-of-default")];
-        cluster.kubectl(&binding).unwrap();
+        let binding = |user: String| {
+            let group = "rbac.authorization.k8s.io";
+            let subject = json!({ "apiGroup": group, "kind": "User", "name": user });
+            let reference = json!({ "apiGroup": group, "kind": "ClusterRole", "name": role });
+            json!({ "metadata": { "name": format!("all-{role}") }, "subjects": [subject], "roleRef": reference })
+        };
+        create(&cluster.api::<ClusterRoleBinding>(), binding(role.to_owned())).await.unwrap();
+        let of_default = cluster.namespaced::<RoleBinding>("default");
+        create(&of_default, binding(format!("{role}-of-default"))).await.unwrap();
     }
-    // In all namespaces, since kubectl otherwise asks about the default one, also for a cluster-scoped resource.
-    let may = |user: &str, verb: &str, resource: &str| {
-        let resource = format!("{resource}.winpool.dev");
-        cluster.kubectl(&["auth", "can-i", verb, &resource, "--all-namespaces", "--as", user]).is_ok()
+    let requests = Requests::to(&cluster.control_plane).await.unwrap();
+    let may = async |user: &str, verb: &str, resource: &str| {
+        let attributes = json!({ "group": "winpool.dev", "resource": resource, "verb": verb });
+        requests.allows(user, &attributes).await
     };
     let aggregated = || async {
-        ensure!(may("view", "list", "windowsnodepools") && may("admin", "patch", "windowsnodepools"));
+        ensure!(may("view", "list", "windowsnodepools").await? && may("admin", "patch", "windowsnodepools").await?);
         Ok(())
     };
     eventually("the roles are aggregated", SOON, aggregated).await.unwrap();
@@ -267,6 +260,6 @@ async fn the_roles_of_kubernetes_for_users_include_the_resources() {
         ("view-of-default", "get", "windowsnodepools", false),
         ("admin-of-default", "create", "windowsnodepools", false),
     ] {
-        assert_eq!(may(user, verb, resource), expected, "{user} {verb} {resource}");
+        assert_eq!(may(user, verb, resource).await.unwrap(), expected, "{user} {verb} {resource}");
     }
 }

@@ -13,24 +13,27 @@ mod pods;
 mod types;
 mod users;
 
-use std::{collections::HashMap, fs, sync::Arc, time::Duration};
+#[path = "../../../tests/all/model.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod model;
+
+use std::{collections::HashMap, fs, future::ready, sync::Arc, time::Duration};
 
 use anyhow::ensure;
 use e2e::{
-    cluster::{Cluster, SOON},
+    cluster::SOON,
     control_plane::{ControlPlane, Options},
     install::path,
-    requests::Requests,
+    requests::{self, Requests},
     shared::Shared,
     wait::eventually,
 };
 use futures::{StreamExt, stream};
-use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use winpool::admission_policies::{FIRST_WITH_MUTATING, MUTATING, Policy, VALIDATING};
 use winpool_api::names::DEFAULT_NAMESPACE;
-use winpool_model as model;
+use winpool_facts::node_restriction::KUBELET_LABELS;
 
 const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";
 const AGENT: &str = "system:serviceaccount:winpool-agent:winpool-agent";
@@ -46,6 +49,11 @@ const ADMIN: &str = "kubernetes-admin";
 const TENANT: &str = "jane";
 /// Everyone except the operator.
 const OTHERS: [&str; 7] = [KUBELET, NODE_CONTROLLER, CLOUD_CONTROLLER, AUTOSCALER, COLLECTOR, ADMIN, TENANT];
+
+/// Every user, with the outcome of what is the operator's alone.
+fn for_everyone(of_others: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    OTHERS.into_iter().map(move |user| (user, of_others)).chain([(OPERATOR, ALLOWED)])
+}
 
 /// The outcomes besides the name of the policy that rejects the request.
 const ALLOWED: &str = "";
@@ -133,14 +141,13 @@ struct Answer {
 
 /// A client of one test for an API server with all policies, and with the pools and classes that the tables speak of.
 struct Server {
-    cluster: Cluster,
     requests: Requests,
     shared: Arc<SharedServer>,
 }
 
 /// What the tests use together.
 struct SharedServer {
-    control_plane: Arc<ControlPlane>,
+    control_plane: ControlPlane,
     /// The stored objects, by what they were stored from.
     stored: Mutex<HashMap<String, Value>>,
 }
@@ -157,14 +164,12 @@ impl Server {
     }
 
     async fn of(shared: Arc<SharedServer>) -> Self {
-        let cluster = Cluster::connect(shared.control_plane.clone()).await.unwrap();
-        let requests = Requests::new(cluster.client.clone());
-        Self { cluster, requests, shared }
+        Self { requests: Requests::to(&shared.control_plane).await.unwrap(), shared }
     }
 
     async fn started() -> SharedServer {
         let options = Options { agents: true, ..Options::api_server_only() };
-        let control_plane = Arc::new(ControlPlane::start_installed(options).await.unwrap());
+        let control_plane = ControlPlane::start_installed(options).await.unwrap();
         let server = Self::of(Arc::new(SharedServer { control_plane, stored: Mutex::default() })).await;
         let shop =
             json!({"metadata": {"name": "shop", "labels": {"winpool.dev/default-runtime-class": "windows-ltsc2022"}}});
@@ -183,29 +188,28 @@ impl Server {
 
     /// Whether the API server has mutating policies.
     fn mutates(&self) -> bool {
-        self.cluster.control_plane.version().minor >= FIRST_WITH_MUTATING.0
+        self.shared.control_plane.version().minor >= FIRST_WITH_MUTATING.0
+    }
+
+    fn mutating(&self) -> &'static [Policy] {
+        if self.mutates() { MUTATING } else { &[] }
     }
 
     /// Installs all policies that the API server has, and waits until each is enforced.
     async fn install(&self) {
-        let mutating: &[_] = if self.mutates() { MUTATING } else { &[] };
-        let all = [objects(VALIDATING), objects(mutating), agents::policies()].concat();
+        let all = [objects(VALIDATING), objects(self.mutating()), agents::policies()].concat();
         for mut object in all {
             if object["spec"]["failurePolicy"].is_string() {
                 object["spec"]["failurePolicy"] = json!("Fail");
             }
-            let plural = match object["kind"].as_str().unwrap() {
-                "ValidatingAdmissionPolicy" => "validatingadmissionpolicies",
-                "MutatingAdmissionPolicy" => "mutatingadmissionpolicies",
-                "ValidatingAdmissionPolicyBinding" => "validatingadmissionpolicybindings",
-                _ => "mutatingadmissionpolicybindings",
-            };
+            let kind = object["kind"].as_str().unwrap().to_lowercase();
+            let plural = kind.strip_suffix('y').map_or(format!("{kind}s"), |stem| format!("{stem}ies"));
             self.admin_creates(&format!("/apis/admissionregistration.k8s.io/v1/{plural}"), &object).await;
         }
         let enforced = || async {
-            for (what, request, expected) in users::requests(self).await {
-                let effect = users::effect(&request, &self.send(&request).await);
-                ensure!(effect.as_deref() == expected, "{what}: {effect:?} instead of {expected:?}");
+            for (policy, request) in users::of_each_policy(self).await {
+                let answer = self.send(&request).await;
+                ensure!(users::effect(&answer) == policy, "{policy}: {answer:?}");
             }
             Ok(())
         };
@@ -268,7 +272,7 @@ impl Server {
         Answer { outcome, object }
     }
 
-    async fn exchange(&self, request: &Request) -> (u16, Value) {
+    async fn exchange(&self, request: &Request) -> requests::Answer {
         let mut sent = http::Request::builder()
             .method(request.method)
             .uri(&request.path)
@@ -280,37 +284,28 @@ impl Server {
             sent = sent.header(format!("{EXTRA}node-name"), name);
             sent = uid.into_iter().fold(sent, |sent, uid| sent.header(format!("{EXTRA}node-uid"), uid));
         }
-        let body = if request.body.is_null() { Vec::new() } else { request.body.to_string().into_bytes() };
-        let answer = self.cluster.client.send(sent.body(Body::from(body)).unwrap()).await.unwrap();
-        let code = answer.status().as_u16();
-        let body = answer.into_body().collect_bytes().await.unwrap();
-        (code, serde_json::from_slice(&body).unwrap_or_default())
+        self.requests.exchange(sent, &request.body).await.unwrap()
     }
 
     /// Sends each request, and compares its outcome.
-    async fn outcomes(&self, rows: Vec<(String, Request, &str)>) {
-        let answers = stream::iter(&rows).map(|(_, request, _)| self.send(request)).buffered(8);
-        let answers: Vec<Answer> = answers.collect().await;
-        let differs = |((what, request, expected), answer): (&(String, Request, &str), Answer)| {
-            (answer.outcome != **expected).then(|| {
-                let (user, message) = (&request.user, &answer.object["message"]);
-                format!("{user}: {what}: {:?} instead of {expected:?}: {message}", answer.outcome)
-            })
-        };
-        let wrong: Vec<String> = rows.iter().zip(answers).filter_map(differs).collect();
-        assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), rows.len());
+    async fn outcomes(&self, rows: impl IntoIterator<Item = (impl Into<String>, Request, &'static str)>) {
+        let sent = rows.into_iter().map(move |(what, request, expected)| {
+            let what: String = what.into();
+            async move {
+                let Answer { outcome, object } = self.send(&request).await;
+                let (user, message) = (request.user, &object["message"]);
+                (outcome != expected).then(|| format!("{user}: {what}: {outcome:?} instead of {expected:?}: {message}"))
+            }
+        });
+        let wrong: Vec<String> = stream::iter(sent).buffered(8).filter_map(ready).collect().await;
+        assert!(wrong.is_empty(), "{}: {wrong:#?}", wrong.len());
     }
 }
 
 /// The objects of policies.
 fn objects(policies: &[Policy]) -> Vec<Value> {
-    policies
-        .iter()
-        .flat_map(|policy| {
-            let text = policy.yaml(DEFAULT_NAMESPACE, FIRST_WITH_MUTATING);
-            serde_saphyr::from_multiple::<Value>(&text).unwrap()
-        })
-        .collect()
+    let texts = policies.iter().map(|policy| policy.yaml(DEFAULT_NAMESPACE, FIRST_WITH_MUTATING));
+    texts.flat_map(|text| serde_saphyr::from_multiple::<Value>(&text).unwrap()).collect()
 }
 
 /// The objects in a file of `config`.
@@ -342,21 +337,16 @@ fn os() -> Value {
     json!({"key": "os", "value": "windows", "effect": "NoSchedule"})
 }
 
-/// The labels that kubelets and cloud controllers write.
-const OF_OTHERS: [&str; 7] = [
-    "kubernetes.io/hostname",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-    "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/instance-type",
-];
+/// The labels that kubelets and cloud controllers write, without those of the system.
+fn labels_of_others() -> impl Iterator<Item = &'static str> {
+    KUBELET_LABELS.into_iter().filter(|label| !label.ends_with("/os") && !label.ends_with("/arch"))
+}
 
 /// The enforced pool of the tables. Its labels are also those that kubelets and cloud controllers write.
 fn web() -> Value {
     let mut labels = json!({"team": "web"});
-    OF_OTHERS.iter().skip(1).for_each(|key| labels[*key] = json!("of-pool"));
+    let others = labels_of_others().filter(|label| *label != "kubernetes.io/hostname");
+    others.for_each(|label| labels[label] = json!("of-pool"));
     let mut pool = pool("web", &json!({"taints": [os()], "labels": labels}));
     pool["status"] = classes::status("windows");
     pool

@@ -59,7 +59,7 @@ struct Files {
 
 impl Program {
     fn new() -> Result<Self> {
-        Ok(Self { kubelet: assets::windows_kubelet()?, prefix: Prefix::shared()?, directory: TempDir::new()? })
+        Ok(Self { kubelet: assets::program("kubelet.exe")?, prefix: Prefix::shared()?, directory: TempDir::new()? })
     }
 
     /// The minor of the kubelet.

@@ -36,7 +36,6 @@ fn windows(name: &str, kernel_version: &str, minor: u32) -> SimulatedNode {
         .label("agentpool", agentpool)
 }
 
-/// A Deployment.
 pub struct Workload {
     pub name: &'static str,
     pub replicas: usize,

@@ -30,13 +30,9 @@ use crate::{
     progress::{blocking, step},
 };
 
-/// The pools that are applied.
 const SAMPLES: &str = "config/samples";
-/// The namespace of the Deployments.
 const NAMESPACE: &str = "default";
-/// How long the cluster may take to converge.
 const CONVERGED_WITHIN: Duration = Duration::from_secs(120);
-/// How long it must remain converged.
 const CONVERGED_FOR: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(300);
 /// The time that a program that blocks a thread has to end after Ctrl-C.

@@ -14,9 +14,6 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a step: prints a line every five seconds while it runs, and then its duration with the text that `work` returns. `work`
 /// writes into its argument what it waits for.
-///
-/// # Errors
-/// Those of `work`, with the step's name.
 pub async fn step<T>(what: &str, work: impl AsyncFnOnce(&RefCell<String>) -> Result<(T, String)>) -> Result<T> {
     let (started, waits_for) = (Instant::now(), RefCell::default());
     let ended = tokio::select! {
@@ -37,9 +34,6 @@ async fn print_each_interval<T>(what: &str, started: Instant, waits_for: &RefCel
 }
 
 /// Runs blocking work, such as waiting for a program, on a separate thread.
-///
-/// # Errors
-/// Those of `work`.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.context("a thread ended early")?
 }

@@ -18,9 +18,6 @@ const NEXT: [(&str, &str); 4] = [
 ];
 
 /// Prints what is right, what is wrong, and what to do.
-///
-/// # Errors
-/// When a command cannot be run.
 pub fn report(cluster: &Cluster) -> Result<()> {
     title(
         "Two pools write labels, taints and RuntimeClasses; the third one only observes. PROBLEM is the worst problem:",
@@ -37,9 +34,6 @@ pub fn report(cluster: &Cluster) -> Result<()> {
 }
 
 /// Prints how to look further.
-///
-/// # Errors
-/// When the binary of the operator cannot be found.
 pub fn next_steps(cluster: &Cluster) -> Result<()> {
     let control_plane = &cluster.control_plane;
     let folder = |program: &std::path::Path| program.parent().unwrap_or(program).display().to_string();

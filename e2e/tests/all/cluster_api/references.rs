@@ -21,7 +21,7 @@ fn automatic() -> Value {
 }
 
 #[tokio::test]
-async fn a_reference_is_switched_only_with_the_annotation_of_its_owner() {
+async fn a_reference_is_switched_only_with_the_annotation_of_its_owner_and_machines_may_be_updated_in_place() {
     let fixture = Fixture::start().await;
     fixture.apply_pool(automatic()).await;
     let message = fixture.until("True", "RotationPending").await;
@@ -37,56 +37,25 @@ async fn a_reference_is_switched_only_with_the_annotation_of_its_owner() {
     until("the RuntimeClass is deleted", SOON, class, |exists| !*exists).await.unwrap();
 
     fixture.apply_profile(50).await;
-    fixture.machines.until_template(DEPLOYMENT, |name| name != first).await.unwrap();
+    let second = fixture.machines.until_template(DEPLOYMENT, |name| name != first).await.unwrap();
     fixture.until_message("False", "Rotating", "web-md: 0 of 2 machines").await;
     fixture.machines.roll_out(DEPLOYMENT, ["c", "d"], "2.2.1").await.unwrap();
     fixture.until("Unknown", "ClusterIsElsewhere").await;
-    fixture.stop().await;
-}
 
-#[tokio::test]
-async fn machines_that_cluster_api_updates_in_place_are_up_to_date() {
-    let fixture = Fixture::start().await;
-    allow(&fixture).await;
-    fixture.apply_pool(automatic()).await;
-    let first = fixture.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
-    fixture.machines.roll_out(DEPLOYMENT, ["a", "b"], "2.2.1").await.unwrap();
-    fixture.apply_profile(50).await;
-    let second = fixture.machines.until_template(DEPLOYMENT, |name| name != first).await.unwrap();
+    fixture.apply_profile(60).await;
+    let third = fixture.machines.until_template(DEPLOYMENT, |name| name != second).await.unwrap();
     fixture.until("False", "Rotating").await;
     fixture.machines.update_in_place(DEPLOYMENT).await.unwrap();
-    let counts = async || {
-        let group = fixture.group().await;
-        Ok((group.machines, group.up_to_date))
-    };
-    until("the machines are up to date", SOON, counts, |counts| *counts == (2, 2)).await.unwrap();
+    fixture.until_two_machines_are_up_to_date().await;
     // A MachineSet without machines still refers to the former template.
     let names = fixture.machines.names("KubeadmConfigTemplate").await.unwrap();
-    assert!(names.contains(&first) && names.contains(&second), "{names:?}");
+    assert!(names.contains(&second) && names.contains(&third), "{names:?}");
     fixture.stop().await;
 }
 
+/// Nor is one that is paused or managed by a topology.
 #[tokio::test]
 async fn a_reference_that_another_client_changes_back_twice_is_not_switched_again() {
-    let fixture = Fixture::start().await;
-    allow(&fixture).await;
-    fixture.apply_pool(automatic()).await;
-    for _ in 0..2 {
-        fixture.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
-        fixture.machines.refer(DEPLOYMENT, BASE).await.unwrap();
-    }
-    let message = fixture.until("False", "ReferenceManagedElsewhere").await;
-    assert!(message.contains("field manager gitops changed the reference of web-md"), "{message}");
-    fixture.cluster.until_idle().await.unwrap();
-    assert_eq!(fixture.machines.template_of(DEPLOYMENT).await.unwrap(), BASE);
-    // Another template is another attempt.
-    fixture.apply_profile(50).await;
-    fixture.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
-    fixture.stop().await;
-}
-
-#[tokio::test]
-async fn paused_and_topology_managed_machine_deployments_are_not_changed() {
     let fixture = Fixture::start().await;
     allow(&fixture).await;
     let pause = |value: Value| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}});
@@ -108,6 +77,18 @@ async fn paused_and_topology_managed_machine_deployments_are_not_changed() {
     fixture.cluster.until_idle().await.unwrap();
     assert_eq!(fixture.machines.template_of(DEPLOYMENT).await.unwrap(), BASE);
     fixture.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &topology(Value::Null)).await.unwrap();
+
+    // The owner changes the reference back twice.
+    for _ in 0..2 {
+        fixture.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
+        fixture.machines.refer(DEPLOYMENT, BASE).await.unwrap();
+    }
+    let message = fixture.until("False", "ReferenceManagedElsewhere").await;
+    assert!(message.contains("field manager gitops changed the reference of web-md"), "{message}");
+    fixture.cluster.until_idle().await.unwrap();
+    assert_eq!(fixture.machines.template_of(DEPLOYMENT).await.unwrap(), BASE);
+    // Another template is another attempt.
+    fixture.apply_profile(50).await;
     fixture.machines.until_template(DEPLOYMENT, |name| name != BASE).await.unwrap();
     fixture.stop().await;
 }
@@ -127,14 +108,8 @@ async fn of_two_pools_that_select_a_machine_deployment_the_older_one_changes_it(
     assert!(conflict.message.contains("web-md (pool web)"), "{}", conflict.message);
     fixture.cluster.until_idle().await.unwrap();
     assert_eq!(fixture.machines.template_of(DEPLOYMENT).await.unwrap(), template);
-    assert!(
-        !fixture
-            .machines
-            .annotations("MachineDeployment", DEPLOYMENT)
-            .await
-            .unwrap()
-            .contains_key("winpool.dev/autoscaling")
-    );
+    let annotations = fixture.machines.annotations("MachineDeployment", DEPLOYMENT).await.unwrap();
+    assert!(!annotations.contains_key("winpool.dev/autoscaling"));
     // Without the older pool, the other one changes it.
     fixture.cluster.pools().delete(POOL, &DeleteParams::default()).await.unwrap();
     fixture.machines.until_template(DEPLOYMENT, |name| name.starts_with("second-")).await.unwrap();
@@ -175,6 +150,13 @@ async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_doe
     assert!(message.contains("ephemeral-disk of web-md set by another client and left unchanged"), "{message}");
     fixture.cluster.until_idle().await.unwrap();
 
+    let reported = json!({"cpu": "8", "memory": "32Gi"});
+    create_template(&fixture.cluster.client, &reported).await.unwrap();
+    let rest = ["ephemeral-disk", "labels", "maxPods", "taints"];
+    let is_rest = |found: &Vec<(String, String)>| found.iter().map(|(key, _)| key).eq(rest.iter());
+    until("what is reported is removed", SOON, || capacity(&fixture), is_rest).await.unwrap();
+    fixture.until_message("True", "RotationPending", "web-md (memory 32Gi instead of 30220Mi)").await;
+
     // The autoscaling ends: what winpool wrote goes, and the rest stays.
     fixture.apply_pool(json!({})).await;
     let theirs = [("ephemeral-disk".to_owned(), "80Gi".to_owned())];
@@ -182,21 +164,6 @@ async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_doe
     let annotations = fixture.machines.annotations("MachineDeployment", DEPLOYMENT).await.unwrap();
     assert_eq!(annotations["cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"], "0");
     assert!(!annotations.contains_key("winpool.dev/autoscaling"));
-    fixture.stop().await;
-}
-
-#[tokio::test]
-async fn the_capacity_that_a_provider_reports_is_not_annotated() {
-    let fixture = Fixture::start().await;
-    fixture.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi", "ephemeralDisk": "120Gi"}})).await;
-    let keys = |found: &[(String, String)]| found.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
-    let all = ["cpu", "ephemeral-disk", "labels", "maxPods", "memory", "taints"];
-    until("annotations", SOON, || capacity(&fixture), |found| keys(found) == all).await.unwrap();
-    let reported = json!({"cpu": "8", "memory": "32Gi"});
-    create_template(&fixture.cluster.client, &reported).await.unwrap();
-    let rest = ["ephemeral-disk", "labels", "maxPods", "taints"];
-    until("what is reported is removed", SOON, || capacity(&fixture), |found| keys(found) == rest).await.unwrap();
-    fixture.until_message("True", "RotationPending", "web-md (memory 32Gi instead of 30220Mi)").await;
     fixture.stop().await;
 }
 
@@ -242,9 +209,17 @@ async fn a_machine_pool_gets_a_kubeadm_config_to_which_cluster_api_adds_the_disc
 }
 
 #[tokio::test]
-async fn a_pool_that_is_deleted_with_cleanup_removes_its_annotations_and_keeps_templates_in_use() {
+async fn a_pool_reports_what_it_would_write_and_its_deletion_with_cleanup_keeps_templates_in_use() {
     let fixture = Fixture::start().await;
     let mut spec = pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}}));
+    spec["mode"] = json!("Observe");
+    fixture.cluster.apply_pool(POOL, spec.clone()).await.unwrap();
+    fixture.until("False", "Observing").await;
+    assert_eq!(fixture.machines.names("KubeadmConfigTemplate").await.unwrap(), [BASE]);
+    let first = fixture.cluster.status(POOL).await.unwrap().pending.first;
+    assert!(first.iter().any(|change| change.starts_with("KubeadmConfigTemplate default/web-")), "{first:?}");
+
+    spec["mode"] = json!("Enforce");
     spec["deletionPolicy"] = json!("Cleanup");
     fixture.cluster.apply_pool(POOL, spec).await.unwrap();
     fixture.until("True", "RotationPending").await;

@@ -1,7 +1,7 @@
 //! The user data of a machine, as the bootstrap provider writes it from a template of winpool, read by cloudbase-init's own
 //! package. No server is started.
 
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::operator::binary;
@@ -17,12 +17,11 @@ const JOIN: &str = "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml 
                     /run/cluster-api/bootstrap-success.complete";
 
 /// A file that cloudbase-init writes.
-#[derive(Debug, Deserialize, PartialEq)]
+#[derive(Debug, Deserialize)]
 struct Written {
     path: String,
     /// As base64.
     content: String,
-    permissions: u32,
     append: bool,
 }
 
@@ -181,13 +180,8 @@ fn cloudbase_init_writes_every_file_whole_and_runs_the_commands_in_order() {
     assert_eq!(of_provider[0].1, "---\n{\"kind\":\"JoinConfiguration\",\"nodeRegistration\":{\"name\":\"web-1\"}}\n");
     assert!(done.files.iter().all(|file| !file.append));
 
-    let content = |path: &str| {
-        let found = of_template.iter().find(|(name, _)| name == path);
-        found
-            .unwrap_or_else(|| panic!("{path} in {:?}", files.iter().map(|(name, _)| name).collect::<Vec<_>>()))
-            .1
-            .as_str()
-    };
+    let contents: BTreeMap<_, _> = of_template.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let content = |path: &str| contents[path];
     let kubelet = content(r"C:\k\winpool\patches\kubeletconfiguration0+merge.yaml");
     assert!(kubelet.contains("it's {{ $env:PATH }} {% if x %}"), "{kubelet}");
     let containerd = content(r"C:\Program Files\containerd\conf.d\50-winpool.toml");

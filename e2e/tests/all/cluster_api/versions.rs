@@ -1,9 +1,8 @@
 //! The versions of Cluster API's resources, and its installation and removal while the operator runs.
 
 use e2e::{
-    cluster::{Cluster, SOON},
+    cluster::Cluster,
     cluster_api::{Machines, install_cluster_api, install_cluster_api_permissions, uninstall_cluster_api},
-    wait::until,
 };
 use serde_json::json;
 use winpool_facts::cluster_api::VERSION;
@@ -12,9 +11,9 @@ use super::{BASE, DEPLOYMENT, Fixture, POOL, base, pool};
 
 /// What the operator writes is stored without a loss, and machines are replaced once.
 #[tokio::test]
-async fn templates_are_stored_without_a_loss() {
+async fn templates_are_stored_without_a_loss_and_the_operator_that_follows_writes_nothing() {
     let fixture = Fixture::start().await;
-    fixture.apply_pool(json!({})).await;
+    fixture.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}})).await;
     let message = fixture.until("True", "RotationPending").await;
     let group = fixture.group().await;
     assert!(message.contains(&group.template) && group.current == BASE, "{message}");
@@ -24,30 +23,32 @@ async fn templates_are_stored_without_a_loss() {
     fixture.until("True", "UpToDate").await;
     fixture.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
     fixture.until("Unknown", "ClusterIsElsewhere").await;
-    let counts = async || {
-        let group = fixture.group().await;
-        Ok((group.machines, group.up_to_date))
-    };
-    until("two machines of the template", SOON, counts, |counts| *counts == (2, 2)).await.unwrap();
-    fixture.stop().await;
+    fixture.until_two_machines_are_up_to_date().await;
+    let Fixture { cluster, operator, .. } = fixture;
+    cluster.until_idle().await.unwrap();
+    operator.stop().await.unwrap();
+
+    let before = cluster.writes().unwrap().len();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.until_idle().await.unwrap();
+    assert_eq!(cluster.writes().unwrap().split_off(before), []);
+    cluster.nothing_was_forbidden().unwrap();
+    operator.stop().await.unwrap();
 }
 
 /// The template has the patch, the merged taints and arguments, and everything of the base.
 async fn stored_completely(machines: &Machines, template: &str) {
     let stored = machines.api("KubeadmConfigTemplate").get(template).await.unwrap().data;
     let (spec, base) = (&stored["spec"]["template"]["spec"], &base()["template"]["spec"]);
-    let paths: Vec<&str> =
-        spec["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
-    assert_eq!(
-        paths,
-        [
-            "c:/k/azure.json",
-            "C:/k/winpool/patches/kubeletconfiguration0+merge.yaml",
-            "C:/Program Files/containerd/conf.d/50-winpool.toml",
-            "C:/k/winpool/containerd.ps1",
-            "C:/k/winpool/kubelet.ps1",
-        ]
-    );
+    let paths: Vec<_> = spec["files"].as_array().unwrap().iter().map(|file| &file["path"]).collect();
+    let expected = [
+        "c:/k/azure.json",
+        "C:/k/winpool/patches/kubeletconfiguration0+merge.yaml",
+        "C:/Program Files/containerd/conf.d/50-winpool.toml",
+        "C:/k/winpool/containerd.ps1",
+        "C:/k/winpool/kubelet.ps1",
+    ];
+    assert_eq!(paths, expected);
     assert_eq!((&spec["files"][0], &spec["users"]), (&base["files"][0], &base["users"]));
     assert_eq!(spec["joinConfiguration"]["patches"]["directory"], "C:/k/winpool/patches");
     let registration = &spec["joinConfiguration"]["nodeRegistration"];
@@ -65,30 +66,8 @@ async fn stored_completely(machines: &Machines, template: &str) {
     assert_eq!(registration["kubeletExtraArgs"], arguments);
 }
 
-/// Cluster API up to 1.10 serves v1beta1 alone.
 #[tokio::test]
-async fn an_older_cluster_api_has_to_be_upgraded() {
-    let cluster = Cluster::start().await.unwrap();
-    install_cluster_api_permissions(&cluster.control_plane).unwrap();
-    install_cluster_api(&cluster.control_plane, "v1beta1").await.unwrap();
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.apply_profile("standard", json!({})).await.unwrap();
-    cluster.apply_pool(POOL, pool(json!({}))).await.unwrap();
-    let condition = cluster.until_condition(POOL, "MachinesTemplated", "False", "ContractUnsupported").await.unwrap();
-    assert_eq!(
-        condition.message,
-        "winpool needs Cluster API's resources in v1beta2, and the cluster serves only bootstrap.cluster.x-k8s.io/v1beta1, \
-         cluster.x-k8s.io/v1beta1. Upgrade Cluster API to 1.11 or later"
-    );
-    for (summary, status) in [("Ready", "False"), ("Stalled", "True")] {
-        cluster.until_condition(POOL, summary, status, "ContractUnsupported").await.unwrap();
-    }
-    uninstall_cluster_api(&cluster.control_plane).unwrap();
-    operator.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
+async fn cluster_api_may_be_installed_removed_and_too_old_while_the_operator_runs() {
     let cluster = Cluster::start().await.unwrap();
     install_cluster_api_permissions(&cluster.control_plane).unwrap();
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
@@ -117,27 +96,15 @@ async fn cluster_api_may_be_installed_and_removed_while_the_operator_runs() {
 
     uninstall_cluster_api(&cluster.control_plane).unwrap();
     cluster.until_condition(POOL, "MachinesTemplated", "False", "ClusterAPINotInstalled").await.unwrap();
-    operator.stop().await.unwrap();
-}
 
-#[tokio::test]
-async fn the_operator_that_follows_writes_nothing() {
-    let fixture = Fixture::start().await;
-    fixture.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi"}})).await;
-    fixture.until("True", "RotationPending").await;
-    let template = fixture.group().await.template;
-    fixture.machines.refer(DEPLOYMENT, &template).await.unwrap();
-    fixture.machines.roll_out(DEPLOYMENT, ["win-1", "win-2"], "2.2.1").await.unwrap();
-    fixture.until("Unknown", "ClusterIsElsewhere").await;
-    let Fixture { cluster, operator, .. } = fixture;
-    cluster.until_idle().await.unwrap();
-    operator.stop().await.unwrap();
-
-    let before = cluster.writes().unwrap().len();
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.until_idle().await.unwrap();
-    let written = cluster.writes().unwrap().split_off(before);
-    let written: Vec<_> = written.iter().map(|request| format!("{} {}", request.verb, request.resource)).collect();
-    assert_eq!(written, [""; 0]);
+    // Cluster API up to 1.10 serves v1beta1 alone.
+    install_cluster_api(&cluster.control_plane, "v1beta1").await.unwrap();
+    let older = cluster.until_condition(POOL, "MachinesTemplated", "False", "ContractUnsupported").await.unwrap();
+    let expected = "winpool needs Cluster API's resources in v1beta2, and the cluster serves only bootstrap.cluster.x-k8s.io/v1beta1, \
+                    cluster.x-k8s.io/v1beta1. Upgrade Cluster API to 1.11 or later";
+    assert_eq!(older.message, expected);
+    for (summary, status) in [("Ready", "False"), ("Stalled", "True")] {
+        cluster.until_condition(POOL, summary, status, "ContractUnsupported").await.unwrap();
+    }
     operator.stop().await.unwrap();
 }

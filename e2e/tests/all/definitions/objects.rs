@@ -1,6 +1,6 @@
 //! The objects that winpool shows and prints: samples, pages of the documentation, and the output of commands.
 
-use std::{collections::BTreeSet, process::Command};
+use std::{collections::BTreeSet, fs, process::Command};
 
 use e2e::{
     install::path,
@@ -19,23 +19,16 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
 }
 
 /// The objects of our kinds in the pages: in blocks of YAML, and in what commands read from their input.
-fn of_the_pages() -> Vec<(String, Value)> {
-    let mut found = Vec::new();
-    for page in pages(workspace()) {
-        for block in page.blocks() {
-            let texts = match block.language.as_str() {
-                "yaml" => vec![block.text],
-                "sh" => heredocs(&block.text),
-                _ => Vec::new(),
-            };
-            let objects =
-                texts.iter().filter(|text| text.contains("apiVersion: winpool.dev/")).flat_map(|text| documents(text));
-            found.extend(objects.map(|object| (page.name.clone(), object)));
-        }
-    }
-    found
-        .retain(|(_, object)| object["apiVersion"].as_str().is_some_and(|version| version.starts_with("winpool.dev/")));
-    found
+fn of_the_pages() -> Vec<Value> {
+    let blocks = pages(workspace()).into_iter().flat_map(|page| page.blocks());
+    let texts = blocks.flat_map(|block| match block.language.as_str() {
+        "yaml" => vec![block.text],
+        "sh" => heredocs(&block.text),
+        _ => Vec::new(),
+    });
+    let ours = texts.filter(|text| text.contains("apiVersion: winpool.dev/"));
+    let objects = ours.flat_map(|text| documents(&text));
+    objects.filter(|object| object["apiVersion"] == "winpool.dev/v1alpha1").collect()
 }
 
 /// The documents in a script that are written with `<<`.
@@ -51,25 +44,15 @@ fn heredocs(script: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn the_objects_of_samples_pages_and_commands_are_created() {
-    let requests = shared().await;
-    let of =
-        |source: &str, objects: Vec<Value>| objects.into_iter().map(|one| (source.to_owned(), one)).collect::<Vec<_>>();
+    let (requests, _running) = shared().await;
     let adopt = ["adopt", "--nodes", "tests/golden/adopt/cluster.yaml", "--profiles"];
     let pages = of_the_pages();
     assert!(pages.len() > 5, "{pages:?}");
-    let sources = [
-        of("config/samples", documents_below(path("config/samples").as_ref())),
-        of("winpool adopt", printed(&adopt)),
-        pages,
-        // Cluster API's objects, as render prints them for each of its versions, and those that they are rendered from.
-        of("tests/golden/cluster-api", documents_below(path("tests/golden/cluster-api").as_ref())),
-        of(
-            "tests/golden/platforms/pools.yaml",
-            documents(&std::fs::read_to_string(path("tests/golden/platforms/pools.yaml")).unwrap()),
-        ),
-    ];
+    // Cluster API's objects, as render prints them for each of its versions, and those that they are rendered from.
+    let folders = ["config/samples", "tests/golden/cluster-api"].map(|folder| documents_below(path(folder).as_ref()));
+    let pools = documents(&fs::read_to_string(path("tests/golden/platforms/pools.yaml")).unwrap());
     let mut kinds = BTreeSet::new();
-    for (source, mut object) in sources.into_iter().flatten() {
+    for mut object in [folders.concat(), printed(&adopt), pages, pools].concat() {
         // The only namespace of the control plane.
         object["metadata"].as_object_mut().unwrap().remove("namespace");
         let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
@@ -77,7 +60,7 @@ async fn the_objects_of_samples_pages_and_commands_are_created() {
         if !version.starts_with("winpool.dev/") && !version.contains("cluster.x-k8s.io/") {
             continue;
         }
-        assert_eq!(refusal(&requests, &object).await, "", "{source}: {object}");
+        assert_eq!(refusal(&requests, &object).await, "", "{object}");
         kinds.insert(format!("{version} {kind}"));
     }
     let of_cluster_api =

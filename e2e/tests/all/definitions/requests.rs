@@ -7,7 +7,7 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, POOL, collection, object, path_of, pools_as, rejected::pool, shared};
+use super::{DEFINITIONS, POOL, collection, definitions, object, path_of, rejected::pool, renamed, shared};
 
 /// A request for pool `written`.
 enum Step {
@@ -17,10 +17,10 @@ enum Step {
     /// By server-side apply that takes over the fields of others, with an old version of the object.
     ForceOld(&'static str),
     Merge(Value),
-    /// Of the stored object, with a change.
-    Replace(fn(&mut Value)),
-    /// Of the status, with a change.
-    ReplaceStatus(fn(&mut Value)),
+    /// Of the stored object, with another value at a path.
+    Replace(&'static str, Value),
+    /// Of its status.
+    ReplaceStatus(&'static str, Value),
 }
 
 use Step::{Apply, Create, ForceOld, Merge, Replace, ReplaceStatus};
@@ -40,10 +40,11 @@ async fn answer(requests: &Requests, step: &Step) -> Answer {
             requests.apply(&format!("{path}?fieldManager=late&force=true"), &applied).await.unwrap()
         }
         Merge(patch) => requests.merge(&path, patch).await.unwrap(),
-        Replace(change) | ReplaceStatus(change) => {
+        Replace(pointer, value) | ReplaceStatus(pointer, value) => {
             let (_, mut stored) = requests.get(&path).await.unwrap();
-            change(&mut stored);
-            let sub = if matches!(step, ReplaceStatus(_)) { "/status" } else { "" };
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            stored.pointer_mut(parent).unwrap()[field] = value.clone();
+            let sub = if matches!(step, ReplaceStatus(..)) { "/status" } else { "" };
             requests.replace(&format!("{path}{sub}"), &stored).await.unwrap()
         }
     }
@@ -51,104 +52,53 @@ async fn answer(requests: &Requests, step: &Step) -> Answer {
 
 #[tokio::test]
 async fn each_request_is_answered_and_stored_as_this_table_has_it() {
-    let requests = shared().await;
+    let (requests, _running) = shared().await;
     let os = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
     let batch = json!([{"key": "batch", "effect": "NoExecute"}]);
+    let other = "{windowsVersion: ltsc2022, fallback: true, taints: [{key: batch, effect: NoExecute}]}";
+    let taints = |value| Some(("/spec/taints", value));
+    let labels = |value| Some(("/spec/labels", value));
+    let observed = |generation: i64| Some(("/status/observedGeneration", json!(generation)));
+    let status = json!({"observedGeneration": 5});
+    let old = json!({"metadata": {"resourceVersion": "1"}, "spec": {"paused": true}});
     // The step, the status code, and what a path has then.
     let steps = [
-        ("a default is stored", Create(""), 201, "/spec/taints", os.clone()),
-        ("another object of the name", Create(""), 409, "/spec/taints", Value::Null),
-        (
-            "a list is replaced as a whole",
-            Apply("git", "{windowsVersion: ltsc2022, fallback: true, taints: [{key: batch, effect: NoExecute}]}"),
-            409,
-            "/spec/taints",
-            Value::Null,
-        ),
-        (
-            "the fields of a map have owners of their own",
-            Apply("git", "{labels: {team: web}}"),
-            200,
-            "/spec/labels",
-            json!({"team": "web"}),
-        ),
+        ("a default is stored", Create(""), 201, taints(os.clone())),
+        ("another object of the name", Create(""), 409, None),
+        ("a list is replaced as a whole", Apply("git", other), 409, None),
+        ("each field of a map has owners", Apply("git", "{labels: {team: web}}"), 200, labels(json!({"team": "web"}))),
         (
             "another owner adds a field",
             Apply("cost", "{labels: {center: a}}"),
             200,
-            "/spec/labels",
-            json!({"team": "web", "center": "a"}),
+            labels(json!({"team": "web", "center": "a"})),
         ),
-        ("a field of another owner conflicts", Apply("cost", "{labels: {team: b}}"), 409, "/spec/labels", Value::Null),
+        ("a field of another owner conflicts", Apply("cost", "{labels: {team: b}}"), 409, None),
+        ("a field that its owner leaves out is removed", Apply("cost", "{}"), 200, labels(json!({"team": "web"}))),
+        ("a merge patch replaces a list", Merge(json!({"spec": {"taints": batch}})), 200, taints(batch.clone())),
+        ("an empty list stays empty", Merge(json!({"spec": {"taints": []}})), 200, taints(json!([]))),
+        ("null restores the default", Merge(json!({"spec": {"taints": null}})), 200, taints(os)),
+        ("null removes a field", Merge(json!({"spec": {"labels": null}})), 200, labels(Value::Null)),
+        ("an unknown field is dropped", Replace("/spec/unknown", json!(1)), 200, Some(("/spec/unknown", Value::Null))),
+        ("the status is not written with the object", Replace("/status", status.clone()), 200, observed(-1)),
+        ("the status is stored", ReplaceStatus("/status", status), 200, observed(5)),
         (
-            "a field that its owner leaves out is removed",
-            Apply("cost", "{}"),
+            "nor is the object written with the status",
+            ReplaceStatus("/spec/paused", json!(true)),
             200,
-            "/spec/labels",
-            json!({"team": "web"}),
+            Some(("/spec/paused", json!(false))),
         ),
-        (
-            "a merge patch replaces a list",
-            Merge(json!({"spec": {"taints": batch}})),
-            200,
-            "/spec/taints",
-            batch.clone(),
-        ),
-        ("an empty list stays empty", Merge(json!({"spec": {"taints": []}})), 200, "/spec/taints", json!([])),
-        ("null restores the default", Merge(json!({"spec": {"taints": null}})), 200, "/spec/taints", os.clone()),
-        ("null removes a field", Merge(json!({"spec": {"labels": null}})), 200, "/spec/labels", Value::Null),
-        (
-            "an unknown field is dropped",
-            Replace(|web| web["spec"]["unknown"] = json!(1)),
-            200,
-            "/spec/unknown",
-            Value::Null,
-        ),
-        (
-            "the status is not written with the object",
-            Replace(|web| web["status"] = json!({"observedGeneration": 5})),
-            200,
-            "/status/observedGeneration",
-            json!(-1),
-        ),
-        (
-            "nor the object with the status",
-            ReplaceStatus(|web| {
-                web["spec"]["paused"] = json!(true);
-                web["status"] = json!({"observedGeneration": 2});
-            }),
-            200,
-            "/spec/paused",
-            json!(false),
-        ),
-        (
-            "the status is stored",
-            Merge(json!({"metadata": {"labels": {"a": "b"}}})),
-            200,
-            "/status/observedGeneration",
-            json!(2),
-        ),
-        (
-            "an old version of the object conflicts",
-            Replace(|web| web["metadata"]["resourceVersion"] = json!("1")),
-            409,
-            "/spec",
-            Value::Null,
-        ),
-        (
-            "in a patch too",
-            Merge(json!({"metadata": {"resourceVersion": "1"}, "spec": {"paused": true}})),
-            409,
-            "/spec",
-            Value::Null,
-        ),
-        ("and if fields are taken over by force", ForceOld("{paused: true}"), 409, "/spec", Value::Null),
-        ("a value outside its bounds is refused", Merge(json!({"spec": {"mode": "Watch"}})), 422, "/spec", Value::Null),
+        ("an old version conflicts", Replace("/metadata/resourceVersion", json!("1")), 409, None),
+        ("in a patch too", Merge(old), 409, None),
+        ("and if fields are taken over by force", ForceOld("{paused: true}"), 409, None),
+        ("a value outside its bounds is refused", Merge(json!({"spec": {"mode": "Watch"}})), 422, None),
     ];
-    for (what, step, expected, pointer, value) in steps {
+    for (what, step, expected, stored) in steps {
         let (status, body) = answer(&requests, &step).await;
         assert_eq!(status, expected, "{what}: {body}");
-        assert_eq!(body.pointer(pointer).cloned().unwrap_or_default(), value, "{what}");
+        if let Some((pointer, value)) = stored {
+            assert_eq!(body.pointer(pointer).cloned().unwrap_or_default(), value, "{what}");
+        }
     }
     let (status, _) = requests.delete(&path_of(&object(POOL, "written", "{}"))).await.unwrap();
     assert_eq!(status, 200);
@@ -157,9 +107,10 @@ async fn each_request_is_answered_and_stored_as_this_table_has_it() {
 /// On a definition of its own, whose earlier schema allows more labels and has no rules.
 #[tokio::test]
 async fn stored_values_that_a_new_schema_refuses_are_kept_until_they_change() {
-    let requests = shared().await;
+    let (requests, _running) = shared().await;
     let kind = "Upgraded";
-    let definition = pools_as(kind);
+    let of_pools = definitions().into_iter().find(|one| one["spec"]["names"]["kind"] == POOL).unwrap();
+    let definition = renamed(of_pools, kind);
     let mut earlier = definition.clone();
     let spec = earlier.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec").unwrap();
     spec["properties"]["labels"]["maxProperties"] = json!(100);

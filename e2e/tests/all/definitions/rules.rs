@@ -5,7 +5,7 @@ use super::{NODE_CONFIG, POOL, PROFILE, accepted, object, refusal, rejected, sha
 
 #[tokio::test]
 async fn accepted_specs_are_accepted() {
-    let requests = shared().await;
+    let (requests, _running) = shared().await;
     let versions = accepted::VERSIONS.map(|version| format!("{{windowsVersion: \"{version}\", fallback: true}}"));
     let pools = accepted::POOLS.iter().map(|spec| (*spec).to_owned()).chain(versions);
     let pools = pools.chain(accepted::PARTS_OF_POOLS.iter().map(|part| rejected::pool(part)));
@@ -21,7 +21,7 @@ async fn accepted_specs_are_accepted() {
 
 #[tokio::test]
 async fn every_rule_refuses_its_specs_with_path_and_message() {
-    let requests = shared().await;
+    let (requests, _running) = shared().await;
     let pools = rejected::pools().into_iter().map(|(spec, error)| (POOL, spec, error));
     let profiles = rejected::profiles().into_iter().map(|(spec, error)| (PROFILE, spec.to_owned(), error));
     let configs = rejected::node_configs().into_iter().map(|(spec, error)| (NODE_CONFIG, spec, error));
@@ -44,7 +44,7 @@ async fn every_rule_refuses_its_specs_with_path_and_message() {
 
 #[tokio::test]
 async fn the_rest_of_the_schema_refuses_its_specs_with_the_path() {
-    let requests = shared().await;
+    let (requests, _running) = shared().await;
     for (kind, spec, path) in rejected::by_schema() {
         let answer = refusal(&requests, &object(kind, "schema", &spec)).await;
         assert!(answer.contains(path), "{spec}: {answer}");
@@ -53,7 +53,7 @@ async fn the_rest_of_the_schema_refuses_its_specs_with_the_path() {
 
 #[tokio::test]
 async fn an_unknown_field_is_refused_by_strict_validation() {
-    let requests = shared().await;
+    let (requests, _running) = shared().await;
     let answer = refusal(&requests, &object(POOL, "strict", &rejected::pool("windowsVerison: ltsc2022"))).await;
     assert!(answer.contains("unknown field \\\"spec.windowsVerison\\\""), "{answer}");
 }

@@ -161,13 +161,9 @@ pub fn pause() -> Result<Vec<String>> {
     let own = Table::from([("PauseVersion".to_owned(), pause::default_tag(NEWEST).to_owned())]);
     let tags = kubernetes(KUBERNETES, "build/pause/CHANGELOG.md")?.pairs(r"^# (\S+)$")?;
     // Those without Windows are not listed. 3.4 is not in the registry: kubernetes/kubernetes issue 100708.
-    let tags = tags.into_iter().filter(|(tag, _)| !["3.0", "3.4"].contains(&tag.as_str())).collect();
-    let own_tags = names(tags_of(&tags));
-    Ok([differences(&default, &own), differences(&tags, &own_tags)].concat())
-}
-
-fn tags_of(tags: &Upstream) -> impl Iterator<Item = &str> {
-    tags.keys().map(String::as_str).filter(|tag| pause::has_tag(pause::UPSTREAM, tag))
+    let tags: Upstream = tags.into_iter().filter(|(tag, _)| !["3.0", "3.4"].contains(&tag.as_str())).collect();
+    let own_tags = tags.keys().map(String::as_str).filter(|tag| pause::has_tag(pause::UPSTREAM, tag));
+    Ok([differences(&default, &own), differences(&tags, &names(own_tags))].concat())
 }
 
 /// Compares the values of the exit codes that golang.org/x/sys has.

@@ -24,21 +24,24 @@ fn one_line_of_install_yaml_is_the_image() {
     assert_eq!(images, [expected]);
 }
 
+/// That the operator logs them and continues when the part is there: `bad_input` and `cluster_wide`.
+#[test]
+fn the_page_about_installation_has_the_messages_of_an_incomplete_one() {
+    let page = fs::read_to_string(workspace().join("docs/install.md")).unwrap();
+    for part in ["cannot list resource", "kubectl apply -k crds", "the server doesn't have a resource type \"wnp\""] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
 #[test]
 fn the_owner_is_replaced_wherever_the_address_is_shown() {
     for (text, expected) in [
         ("home: https://github.com/OWNER/winpool", "home: https://github.com/example/winpool"),
         ("https://github.com/former/winpool/blob/main/a.md#b", "https://github.com/example/winpool/blob/main/a.md#b"),
         ("- uses: OWNER/winpool@REF\n", "- uses: example/winpool@REF\n"),
-        (
-            "`gh attestation verify FILE --repo OWNER/winpool` | a",
-            "`gh attestation verify FILE --repo example/winpool` | a",
-        ),
+        ("`gh attestation verify F --repo OWNER/winpool` | a", "`gh attestation verify F --repo example/winpool` | a"),
         ("- uses: actions/checkout@v4", "- uses: actions/checkout@v4"),
-        (
-            "https://github.com/kubernetes/kubernetes and a/winpool",
-            "https://github.com/kubernetes/kubernetes and a/winpool",
-        ),
+        ("https://github.com/kubernetes/a and a/winpool", "https://github.com/kubernetes/a and a/winpool"),
     ] {
         assert_eq!(address::with_owner(text, "example"), expected);
     }

@@ -6,16 +6,17 @@ use e2e::{
     control_plane::{ControlPlane, Options, User},
     kubectl::kubectl_with_input,
     operator::workspace,
+    requests::Requests,
 };
 use serde_json::{Value, json};
 use winpool::admission_policies::FIRST_WITH_MUTATING;
 
-use super::{Objects, helm, kustomized, parsed, run_helm};
+use super::{Objects, helm, kustomized, parsed};
 
 /// The objects of the chart with these options.
-pub fn rendered(options: &[&str]) -> Objects {
+fn rendered(options: &[&str]) -> Objects {
     let arguments = [&["template", "winpool", "charts/winpool", "--namespace", "winpool-system"], options].concat();
-    parsed(&run_helm(helm(&arguments)).unwrap_or_else(|error| panic!("{options:?}: {error}")))
+    parsed(&helm(&arguments).unwrap_or_else(|error| panic!("{options:?}: {error}")))
 }
 
 fn namespace() -> Objects {
@@ -93,25 +94,26 @@ fn the_objects_are_in_the_namespace_of_the_release() {
     let every_option: Vec<_> =
         OPTIONS.iter().flat_map(|(_, values)| *values).flat_map(|value| ["--set", value]).collect();
     let arguments = [&["template", "winpool", "charts/winpool", "--namespace", "windows"], &every_option[..]].concat();
-    let text = run_helm(helm(&arguments)).unwrap();
+    let text = helm(&arguments).unwrap();
     assert!(!text.contains("winpool-system"), "{text}");
-    let agents = &parsed(&text)["DaemonSet/winpool-agent/winpool-agent"]["spec"]["template"]["spec"]["containers"][0];
+    let objects = parsed(&text);
+    let agents = &objects[AGENTS]["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(variable(agents, "WINPOOL_NAMESPACE"), "windows", "where agents read their configurations");
-    let namespaces =
-        parsed(&text).into_values().filter_map(|object| Some(object["metadata"]["namespace"].as_str()?.to_owned()));
-    let mut namespaces: Vec<_> = namespaces.collect();
-    namespaces.sort();
-    namespaces.dedup();
-    assert_eq!(namespaces, ["default", "kube-node-lease", "kube-system", "windows", "winpool-agent"]);
+    let namespaces: BTreeSet<_> =
+        objects.values().filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
+    assert_eq!(namespaces, BTreeSet::from(["default", "kube-node-lease", "kube-system", "windows", "winpool-agent"]));
 }
 
-/// The Deployment with these values, in parts: replicas, pod, container.
-fn deployment(values: &[&str]) -> (Value, Value, Value) {
+const OPERATOR: &str = "Deployment/winpool-system/winpool";
+const AGENTS: &str = "DaemonSet/winpool-agent/winpool-agent";
+
+/// An object with these values, in parts: spec, pod, container.
+fn parts(object: &str, values: &[&str]) -> (Value, Value, Value) {
     let options: Vec<_> = values.iter().flat_map(|value| ["--set-json", value]).collect();
-    let spec = rendered(&options)["Deployment/winpool-system/winpool"]["spec"].clone();
+    let spec = rendered(&options)[object]["spec"].clone();
     let pod = spec["template"]["spec"].clone();
     let container = pod["containers"][0].clone();
-    (spec["replicas"].clone(), pod, container)
+    (spec, pod, container)
 }
 
 /// The value of an environment variable of the container.
@@ -122,7 +124,7 @@ fn variable(container: &Value, name: &str) -> Value {
 
 #[test]
 fn values_change_the_deployment() {
-    let (replicas, pod, container) = deployment(&[
+    let values = [
         "replicas=3",
         r#"image={"repository":"r.example/w","tag":"1.2.3","pullPolicy":"Always"}"#,
         r#"imagePullSecrets=[{"name":"pull"}]"#,
@@ -137,8 +139,9 @@ fn values_change_the_deployment() {
         "registry=false",
         "pullSecrets=true",
         r#"allow={"hosts":["mirror.example","http://*.corp.example:5000"],"labelPrefixes":["node-role.kubernetes.io/windows"]}"#,
-    ]);
-    assert_eq!(replicas, 3);
+    ];
+    let (spec, pod, container) = parts(OPERATOR, &values);
+    assert_eq!(spec["replicas"], 3);
     assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("r.example/w:1.2.3"), &json!("Always")));
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}]));
     // Helm merges maps: a value replaces the default of the same key.
@@ -162,8 +165,10 @@ fn values_change_the_deployment() {
         assert_eq!(variable(&container, name), expected, "{name}");
     }
     let digest = format!("sha256:{}", "a1".repeat(32));
-    let (_, _, container) = deployment(&[&format!(r#"image={{"tag":"1.2.3","digest":"{digest}"}}"#)]);
+    let image = format!(r#"image={{"tag":"1.2.3","digest":"{digest}"}}"#);
+    let (_, _, container) = parts(OPERATOR, &[&image, "workloads=false"]);
     assert_eq!(container["image"], format!("registry.example/winpool@{digest}"));
+    assert_eq!(variable(&container, "WINPOOL_WORKLOADS"), "off");
 }
 
 #[test]
@@ -171,12 +176,7 @@ fn values_change_the_agents() {
     let agent = r#"agent={"enabled":true,"image":{"repository":"r.example/a","tag":"1.2.3","pullPolicy":"Always"},
         "imagePullSecrets":[{"name":"pull"}],"resources":{"limits":{"memory":"1Gi"}},"nodeSelector":{"disk":"fast"},
         "tolerations":[],"log":{"level":"debug"}}"#;
-    let agents = |values: &[&str]| {
-        let options: Vec<_> = values.iter().flat_map(|value| ["--set-json", value]).collect();
-        let pod = &rendered(&options)["DaemonSet/winpool-agent/winpool-agent"]["spec"]["template"]["spec"];
-        (pod.clone(), pod["containers"][0].clone())
-    };
-    let (pod, container) = agents(&[agent, r#"allow={"hosts":["mirror.example"]}"#]);
+    let (_, pod, container) = parts(AGENTS, &[agent, r#"allow={"hosts":["mirror.example"]}"#]);
     assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("r.example/a:1.2.3"), &json!("Always")));
     assert_eq!(pod["imagePullSecrets"], json!([{"name": "pull"}]));
     let resources = json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
@@ -186,23 +186,21 @@ fn values_change_the_agents() {
     assert_eq!(variable(&container, "WINPOOL_LOG"), "debug");
     assert_eq!(variable(&container, "WINPOOL_ALLOW_HOSTS"), "mirror.example");
     let digest = format!("sha256:{}", "a1".repeat(32));
-    let (_, container) = agents(&[&format!(r#"agent={{"enabled":true,"image":{{"digest":"{digest}"}}}}"#)]);
+    let agent = format!(r#"agent={{"enabled":true,"image":{{"digest":"{digest}"}}}}"#);
+    let (_, _, container) = parts(AGENTS, &[&agent]);
     assert_eq!(container["image"], format!("registry.example/winpool-agent@{digest}"));
 }
 
 #[test]
-fn without_workload_checks_the_operator_gets_no_permission_to_read_pods() {
-    let objects = rendered(&["--set", "workloads=false"]);
-    assert!(!objects.contains_key("ClusterRole//winpool-workloads"));
-    assert!(!objects.contains_key("ClusterRoleBinding//winpool-workloads"));
-    let (_, _, container) = deployment(&["workloads=false"]);
-    assert_eq!(variable(&container, "WINPOOL_WORKLOADS"), "off");
-}
-
-#[test]
-fn without_crds_the_chart_has_none() {
-    let objects = rendered(&["--set", "crds.enabled=false"]);
-    assert!(objects.values().all(|object| object["kind"] != "CustomResourceDefinition"));
+fn without_crds_and_workload_checks_the_chart_has_neither_crds_nor_permissions_to_read_pods() {
+    let objects = rendered(&["--set", "workloads=false", "--set", "crds.enabled=false"]);
+    let removed =
+        ["ClusterRole//winpool-workloads", "ClusterRoleBinding//winpool-workloads", "CustomResourceDefinition/"];
+    assert!(
+        !objects.keys().any(|name| removed.iter().any(|removed| name.starts_with(removed))),
+        "{:?}",
+        objects.keys()
+    );
 }
 
 #[test]
@@ -218,7 +216,7 @@ fn wrong_values_are_rejected() {
         ("allow={\"hosts\":[\"https://mirror.example\"]}", "/allow/hosts/0"),
         ("allow={\"labelPrefixes\":[\"node-role.kubernetes.io\"]}", "/allow/labelPrefixes/0"),
     ] {
-        let error = run_helm(helm(&["template", "winpool", "charts/winpool", "--set-json", value])).unwrap_err();
+        let error = helm(&["template", "winpool", "charts/winpool", "--set-json", value]).unwrap_err();
         assert!(error.contains(part), "{value}: {error}");
     }
 }
@@ -231,13 +229,12 @@ fn the_package_of_a_release_is_the_chart_with_the_image_of_the_release() {
     let package = |repository| release::chart::package(workspace(), repository, &digest, 1_700_000_000).unwrap();
     std::fs::write(&file, package("registry.example/winpool")).unwrap();
     let arguments = ["template", "winpool", file.to_str().unwrap(), "--namespace", "winpool-system"];
-    assert_same(&parsed(&run_helm(helm(&arguments)).unwrap()), &rendered(&[]), "the package");
+    assert_same(&parsed(&helm(&arguments).unwrap()), &rendered(&[]), "the package");
     std::fs::write(&file, package("ghcr.io/example/winpool")).unwrap();
-    let objects = parsed(&run_helm(helm(&[&arguments[..], &["--set", "agent.enabled=true"]].concat())).unwrap());
-    for (object, image) in [
-        ("Deployment/winpool-system/winpool", format!("winpool:{}", env!("CARGO_PKG_VERSION"))),
-        ("DaemonSet/winpool-agent/winpool-agent", format!("winpool-agent@{digest}")),
-    ] {
+    let objects = parsed(&helm(&[&arguments[..], &["--set", "agent.enabled=true"]].concat()).unwrap());
+    for (object, image) in
+        [(OPERATOR, format!("winpool:{}", env!("CARGO_PKG_VERSION"))), (AGENTS, format!("winpool-agent@{digest}"))]
+    {
         let container = &objects[object]["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], format!("ghcr.io/example/{image}"));
     }
@@ -245,12 +242,12 @@ fn the_package_of_a_release_is_the_chart_with_the_image_of_the_release() {
 
 #[test]
 fn helm_lint_accepts_the_chart() {
-    run_helm(helm(&["lint", "charts/winpool", "--strict"])).unwrap();
+    helm(&["lint", "charts/winpool", "--strict"]).unwrap();
 }
 
 #[tokio::test]
 async fn every_object_has_only_fields_that_the_api_server_knows() {
-    let control_plane = ControlPlane::start(Options::api_server_only()).await.unwrap();
+    let control_plane = ControlPlane::start_installed(Options::api_server_only()).await.unwrap();
     let minor = control_plane.version().minor;
     // In a dry run the server checks that namespaces exist.
     let apply = |object: &Value, options: &[&str]| {
@@ -270,8 +267,32 @@ async fn every_object_has_only_fields_that_the_api_server_knows() {
     assert!(known.len() >= 25, "{}", known.len());
     apply(&json!({ "apiVersion": "v1", "kind": "List", "items": known }), &["--dry-run=server"]).unwrap();
 
-    let mut wrong = objects["Deployment/winpool-system/winpool"].clone();
+    let mut wrong = objects[OPERATOR].clone();
     wrong["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = json!({});
     let error = apply(&wrong, &["--dry-run=server"]).unwrap_err().to_string();
     assert!(error.contains("livenesProbe"), "{error}");
+}
+
+/// They meet the Pod Security Standard `restricted`.
+#[tokio::test]
+async fn the_pods_of_every_way_of_installation_are_admitted_by_their_namespace_that_enforces_the_restricted_standard() {
+    let control_plane = ControlPlane::start_installed(Options::api_server_only()).await.unwrap();
+    let pod = |objects: &Objects| {
+        let spec = &objects[OPERATOR]["spec"]["template"]["spec"];
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "winpool"}, "spec": spec})
+    };
+    let requests = Requests::to(&control_plane).await.unwrap();
+    let create = async |pod: Value| {
+        let (status, body) = requests.create("/api/v1/namespaces/winpool-system/pods?dryRun=All", &pod).await.unwrap();
+        (status, body["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let values = r#"metrics={"tlsSecret":"tls"}"#;
+    let ways = [kustomized("config/default"), rendered(&[]), rendered(&["--set-json", values])];
+    for objects in &ways {
+        assert_eq!(create(pod(objects)).await, (201, String::new()));
+    }
+    let mut privileged = pod(&ways[0]);
+    privileged["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
+    let (status, message) = create(privileged).await;
+    assert!(status == 403 && message.contains("allowPrivilegeEscalation"), "{status} {message}");
 }

@@ -59,11 +59,10 @@ async fn installed(control_plane: &Arc<ControlPlane>, policy: &str) -> Installed
 impl Installed {
     /// Deletes objects and waits until they are gone, at most a minute.
     fn delete(&self, what: &[&str]) {
-        let what: Vec<_> =
-            what.iter().map(|word| if word.starts_with('-') { (*word).to_owned() } else { path(word) }).collect();
-        let arguments: Vec<_> =
-            ["delete", "--timeout=60s"].into_iter().chain(what.iter().map(String::as_str)).collect();
-        self.cluster.kubectl(&arguments).unwrap();
+        let absolute = |word: &&str| if word.starts_with('-') { (*word).to_owned() } else { path(word) };
+        let what: Vec<_> = what.iter().map(absolute).collect();
+        let arguments = ["delete", "--timeout=60s"].into_iter().chain(what.iter().map(String::as_str));
+        self.cluster.kubectl(&arguments.collect::<Vec<_>>()).unwrap();
     }
 
     /// What is on the node, and what its pods use.
@@ -86,12 +85,10 @@ impl Installed {
         !found.concat().contains("winpool")
     }
 
-    /// `winpool cleanup` without a question: its success and its output.
-    fn clean_up(&self, options: &[&str]) -> (bool, String) {
-        let output =
-            winpool(&self.cluster.control_plane, User::Admin, &[&["cleanup", "--yes"], options].concat()).unwrap();
-        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-        (output.status.success(), text)
+    /// Ends the operator, and deletes what it has left, so that another one is installed as the first.
+    fn forget(self) {
+        drop(self.operator);
+        self.cluster.kubectl(&["delete", "node/w1", "runtimeclass/windows-ltsc2022"]).unwrap();
     }
 }
 
@@ -107,30 +104,27 @@ async fn with_retain_the_parts_are_removed_in_any_order_and_nodes_stay_as_they_a
         }
         assert!(installed.is_gone(), "{order:?}");
         assert_eq!(installed.in_use().await, before, "{order:?}");
-        drop(installed.operator);
-        installed.cluster.kubectl(&["delete", "node/w1", "runtimeclass/windows-ltsc2022"]).unwrap();
+        installed.forget();
     }
 }
 
 #[tokio::test]
-async fn with_retain_everything_is_removed_at_once_and_nodes_stay_as_they_are() {
+async fn removed_at_once_nodes_stay_as_they_are_with_retain_and_with_cleanup_they_are_restored_before() {
     let control_plane = control_plane().await;
-    let installed = installed(&control_plane, "Retain").await;
-    let before = installed.in_use().await;
-    installed.delete(&["-f", &install_yaml(), "--ignore-not-found"]);
-    assert!(installed.is_gone());
-    assert_eq!(installed.in_use().await, before);
-}
+    let everything = ["-f", &install_yaml(), "--ignore-not-found"];
+    let retaining = installed(&control_plane, "Retain").await;
+    let before = retaining.in_use().await;
+    retaining.delete(&everything);
+    assert!(retaining.is_gone());
+    assert_eq!(retaining.in_use().await, before);
+    retaining.forget();
 
-#[tokio::test]
-async fn with_cleanup_nodes_are_restored_before_the_pools_are_gone() {
-    let control_plane = control_plane().await;
-    let installed = installed(&control_plane, "Cleanup").await;
+    let cleaning = installed(&control_plane, "Cleanup").await;
     // With the CRDs, the API server deletes the pools.
-    installed.delete(&CRDS);
-    assert_eq!(installed.added().await, [""; 0]);
-    installed.delete(&["-f", &install_yaml(), "--ignore-not-found"]);
-    assert!(installed.is_gone());
+    cleaning.delete(&CRDS);
+    assert_eq!(cleaning.added().await, [""; 0]);
+    cleaning.delete(&everything);
+    assert!(cleaning.is_gone());
 }
 
 #[tokio::test]
@@ -144,8 +138,9 @@ async fn a_removal_that_the_operator_cannot_finish_is_finished_by_winpool_cleanu
     until("the API server deletes the pool with its CRD", SOON, deleted, |deleted| *deleted).await.unwrap();
     assert!(!installed.added().await.is_empty(), "nothing is removed from the node without an operator");
     // The key was in the namespace.
-    let (success, text) = installed.clean_up(&["--trust-records"]);
-    assert!(success, "{text}");
+    let clean_up = ["cleanup", "--yes", "--trust-records"];
+    let output = winpool(&control_plane, User::Admin, &clean_up).unwrap();
+    assert!(output.status.success(), "{output:?}");
     let gone = || async { Ok(installed.is_gone()) };
     until("CRDs and namespace are gone", SOON, gone, |gone| *gone).await.unwrap();
     assert_eq!(installed.added().await, [""; 0]);

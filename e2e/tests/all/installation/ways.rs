@@ -1,16 +1,16 @@
-//! Each way of installation, and the removal of the operator alone.
+//! Installation by one file and by helm, and the removal of the operator alone. The other tests install by kustomize.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use e2e::{
     cluster::{Cluster, DEFAULT_TAINT, pool_spec},
     control_plane::{ControlPlane, Options, User},
-    install::{apply, path, wait_for_operator_permissions},
+    install::{apply, wait_for_operator_permissions},
     kubectl::kubectl,
     kubelet::SimulatedNode,
 };
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::{ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{helm_in, install_yaml};
@@ -19,7 +19,6 @@ use super::{helm_in, install_yaml};
 #[derive(Clone, Copy, Debug)]
 enum Way {
     File,
-    Kustomize,
     Helm,
 }
 
@@ -27,11 +26,6 @@ impl Way {
     fn install(self, control_plane: &ControlPlane) {
         match self {
             Self::File => apply(control_plane, &["-f", &install_yaml()]).unwrap(),
-            Self::Kustomize => {
-                apply(control_plane, &["-k", &path("crds")]).unwrap();
-                apply(control_plane, &["-f", &path("config/namespace.yaml")]).unwrap();
-                apply(control_plane, &["-k", &path("config/default")]).unwrap();
-            }
             Self::Helm => {
                 let namespace = ["--namespace", "winpool-system", "--create-namespace"];
                 let install = [&["install", "winpool", "charts/winpool"], &namespace[..]].concat();
@@ -51,47 +45,42 @@ impl Way {
 
     fn upgrade(self, control_plane: &ControlPlane) {
         match self {
-            Self::File | Self::Kustomize => self.install(control_plane),
+            Self::File => self.install(control_plane),
             Self::Helm => {
                 let upgrade = ["upgrade", "winpool", "charts/winpool", "--namespace", "winpool-system"];
-                helm_in(control_plane, &upgrade).map(drop).unwrap();
+                helm_in(control_plane, &upgrade).unwrap();
             }
         }
     }
 
     /// Removes the operator alone.
     fn uninstall(self, control_plane: &ControlPlane) {
-        let delete = |arguments: &[&str]| {
-            kubectl(control_plane, User::Admin, &[&["delete"], arguments].concat()).map(drop).unwrap();
-        };
         match self {
-            Self::File => delete(&["-f", &install_yaml(), "-l", "app.kubernetes.io/name=winpool"]),
-            Self::Kustomize => delete(&["-k", &path("config/default")]),
+            Self::File => {
+                let delete = ["delete", "-f", &install_yaml(), "-l", "app.kubernetes.io/name=winpool"];
+                kubectl(control_plane, User::Admin, &delete).unwrap();
+            }
             Self::Helm => {
-                helm_in(control_plane, &["uninstall", "winpool", "--namespace", "winpool-system"]).map(drop).unwrap();
+                helm_in(control_plane, &["uninstall", "winpool", "--namespace", "winpool-system"]).unwrap();
             }
         }
     }
 }
 
-/// The names and versions of what the operator leaves.
-async fn left_behind(cluster: &Cluster) -> BTreeMap<String, Value> {
+/// What the operator leaves: on the node, and the identities of the other objects.
+async fn left_behind(cluster: &Cluster) -> Value {
     let node = cluster.node("w1").await.unwrap();
     let pool = cluster.pool("web").await.unwrap();
-    let all = ListParams::default();
-    let maps = cluster.config_maps().list(&all).await.unwrap().items;
-    let maps: Vec<_> =
-        maps.iter().filter(|map| map.name_any().starts_with("web-")).map(|map| &map.metadata.uid).collect();
-    assert_eq!(maps.len(), 1);
-    let secrets: Api<Secret> = cluster.namespaced("winpool-system");
-    let key = secrets.get("winpool-ownership").await.unwrap();
-    BTreeMap::from([
-        ("node".to_owned(), json!([node.metadata.labels, node.metadata.annotations, node.spec])),
-        ("pool".to_owned(), pool["metadata"]["uid"].clone()),
-        ("configurations".to_owned(), json!(maps)),
-        ("key".to_owned(), json!(key.metadata.uid)),
-        ("class".to_owned(), json!(cluster.class("windows-ltsc2022").await.unwrap().metadata.uid)),
-    ])
+    let mut maps = cluster.config_maps().list(&ListParams::default()).await.unwrap().items;
+    maps.retain(|map| map.name_any().starts_with("web-"));
+    let [map] = &maps[..] else { panic!("{maps:?}") };
+    json!({
+        "node": [node.metadata.labels, node.metadata.annotations, node.spec],
+        "pool": pool["metadata"]["uid"],
+        "configuration": map.metadata.uid,
+        "key": cluster.namespaced::<Secret>("winpool-system").get("winpool-ownership").await.unwrap().metadata.uid,
+        "class": cluster.class("windows-ltsc2022").await.unwrap().metadata.uid,
+    })
 }
 
 /// Installs, uses, upgrades, removes and reinstalls the operator.
@@ -103,10 +92,8 @@ async fn life(way: Way) {
     let _kubelets = cluster.start_kubelets(vec![node]).await.unwrap();
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
     cluster.apply_profile("standard", json!({})).await.unwrap();
-    cluster
-        .apply_pool_and_wait("web", pool_spec("web", json!({ "profileRef": { "name": "standard" } })))
-        .await
-        .unwrap();
+    let fields = json!({ "profileRef": { "name": "standard" } });
+    cluster.apply_pool_and_wait("web", pool_spec("web", fields)).await.unwrap();
     cluster.until_taints("w1", &[DEFAULT_TAINT]).await.unwrap();
     cluster.until_idle().await.unwrap();
     let before = left_behind(&cluster).await;
@@ -116,9 +103,8 @@ async fn life(way: Way) {
 
     assert!(operator.stop().await.unwrap().success());
     way.uninstall(&control_plane);
-    let rest = cluster.kubectl(&["get", "deployments,serviceaccounts,roles,rolebindings", "-A", "-o", "name"]).unwrap();
-    let rest =
-        format!("{rest}{}", cluster.kubectl(&["get", "clusterroles,clusterrolebindings", "-o", "name"]).unwrap());
+    let kinds = "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings";
+    let rest = cluster.kubectl(&["get", kinds, "-A", "-o", "name"]).unwrap();
     assert!(!rest.contains("winpool"), "{way:?}: {rest}");
     assert_eq!(left_behind(&cluster).await, before, "{way:?}: upgrade and removal change nothing that nodes use");
 
@@ -135,11 +121,6 @@ async fn life(way: Way) {
 #[tokio::test]
 async fn installed_by_one_file_the_operator_works_and_its_removal_leaves_what_nodes_use() {
     life(Way::File).await;
-}
-
-#[tokio::test]
-async fn installed_by_kustomize_the_operator_works_and_its_removal_leaves_what_nodes_use() {
-    life(Way::Kustomize).await;
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ async fn an_agent_writes_only_the_status_of_its_own_node() {
     ];
     let status = |user, token_of| Request { token_of, ..Request::replace_status(user, CONFIGS, &stored, &config("a")) };
     let rows = rows.map(|(user, token_of, expected)| (format!("{token_of:?}"), status(user, token_of), expected));
-    server.outcomes(rows.into()).await;
+    server.outcomes(rows).await;
 }
 
 /// The requests of a table: an object is created, replaced or deleted.

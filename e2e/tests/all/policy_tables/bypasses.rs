@@ -2,7 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{ADMIN, CLASSES, INVALID, KUBELET, NODES, PODS, POOLS, Request, Server, TENANT, node, os, pods, web};
+use super::{
+    ADMIN, CLASSES, INVALID, KUBELET, NODES, PODS, POOLS, Request, Server, TENANT,
+    classes::{BY_CLASSES, BY_DELETION},
+    identified, node,
+    nodes::BY_NODES,
+    os,
+    pods::{self, BY_PODS},
+    web,
+};
 
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -16,60 +24,37 @@ fn at(request: Request, suffix: &str) -> Request {
 
 #[tokio::test]
 async fn a_node_is_guarded_against_every_kind_of_patch() {
-    const FORCED: &str = "?fieldManager=someone&force=true";
     let server = Server::get().await;
     let stored = server.store(NODES, &node()).await;
-    let patch = |user, content, body| Request::patch(user, NODES, &stored, content, body);
-    let unmarked = json!({"metadata": {"labels": {"winpool.dev/pool": null}}});
-    let applied = |more: Value| {
-        let mut object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": stored["metadata"]["name"]}});
-        object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        object
-    };
-    let other = json!({"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}]}});
-    let moved = json!([{"op": "replace", "path": "/metadata/labels/winpool.dev~1pool", "value": "paused"}, {"op": "remove", "path": "/spec/taints"}]);
-    let swapped = json!({"metadata": {"labels": {"winpool.dev/pool": "paused"}}, "spec": {"taints": null}});
-    let labels = json!({"metadata": {"labels": {"Winpool.dev/pool": "web"}}});
+    let name = &stored["metadata"]["name"];
+    let patch = |content, body| Request::patch(ADMIN, NODES, &stored, content, body);
+    let apply = |object: Value| at(patch(APPLY, identified(NODES, &object)), "?fieldManager=someone&force=true");
+    let untainted = || json!({"spec": {"taints": null}});
+    let paused = || json!({"winpool.dev/pool": "paused"});
+    let untaint = json!({"op": "remove", "path": "/spec/taints"});
+    let to_paused = json!({"op": "replace", "path": "/metadata/labels/winpool.dev~1pool", "value": "paused"});
+    let unmark = json!([{"op": "remove", "path": "/metadata/labels/winpool.dev~1pool"}]);
+    let other = json!([{"key": "other", "effect": "NoSchedule"}]);
+    let swapped = json!({"metadata": {"labels": paused()}, "spec": {"taints": null}});
+    let by_kubelet = Request::patch(KUBELET, NODES, &stored, JSON, unmark);
+    let upper = json!({"metadata": {"labels": {"Winpool.dev/pool": "web"}}});
     let rows = [
-        ("a merge patch", "winpool-nodes", patch(ADMIN, MERGE, json!({"spec": {"taints": null}}))),
-        ("a strategic merge patch", "winpool-nodes", patch(ADMIN, STRATEGIC, json!({"spec": {"taints": null}}))),
-        ("a JSON patch", "winpool-nodes", patch(ADMIN, JSON, json!([{"op": "remove", "path": "/spec/taints"}]))),
-        ("a JSON patch that swaps the pool first", "winpool-nodes", patch(ADMIN, JSON, moved)),
-        ("a merge patch that swaps the pool", "winpool-nodes", patch(ADMIN, MERGE, swapped)),
-        ("a forced apply of other taints", "winpool-nodes", at(patch(ADMIN, APPLY, applied(other)), FORCED)),
+        ("a merge patch", patch(MERGE, untainted()), BY_NODES),
+        ("a strategic merge patch", patch(STRATEGIC, untainted()), BY_NODES),
+        ("a JSON patch", patch(JSON, json!([untaint])), BY_NODES),
+        ("a JSON patch that swaps the pool first", patch(JSON, json!([to_paused, untaint])), BY_NODES),
+        ("a merge patch that swaps the pool", patch(MERGE, swapped), BY_NODES),
         (
-            "a forced apply of another pool",
-            "winpool-nodes",
-            at(
-                patch(
-                    ADMIN,
-                    APPLY,
-                    applied(
-                        json!({"metadata": {"name": stored["metadata"]["name"], "labels": {"winpool.dev/pool": "paused"}}}),
-                    ),
-                ),
-                FORCED,
-            ),
+            "a forced apply of other taints",
+            apply(json!({"metadata": {"name": name}, "spec": {"taints": other}})),
+            BY_NODES,
         ),
-        ("the status", "winpool-nodes", at(patch(KUBELET, MERGE, unmarked.clone()), "/status")),
-        (
-            "the status, by a JSON patch",
-            "winpool-nodes",
-            at(
-                patch(KUBELET, JSON, json!([{"op": "remove", "path": "/metadata/labels/winpool.dev~1pool"}])),
-                "/status",
-            ),
-        ),
-        ("a label in upper case", INVALID, patch(ADMIN, MERGE, labels)),
-        (
-            "fields of which the server warns only",
-            "winpool-nodes",
-            at(patch(ADMIN, MERGE, unmarked), "?fieldValidation=Ignore"),
-        ),
+        ("a forced apply of another pool", apply(json!({"metadata": {"name": name, "labels": paused()}})), BY_NODES),
+        ("the status, by a JSON patch", at(by_kubelet, "/status"), BY_NODES),
+        ("a label in upper case", patch(MERGE, upper), INVALID),
+        ("fields of which the server warns only", at(patch(MERGE, untainted()), "?fieldValidation=Ignore"), BY_NODES),
     ];
-    server
-        .outcomes(rows.into_iter().map(|(what, expected, request)| (what.to_owned(), request, expected)).collect())
-        .await;
+    server.outcomes(rows).await;
 }
 
 #[tokio::test]
@@ -81,28 +66,23 @@ async fn pools_and_classes_are_guarded_against_every_kind_of_deletion() {
         Request::new(ADMIN, "DELETE", format!("{path}?fieldSelector=metadata.name={name}"), Value::Null)
     };
     let mut rows = vec![
-        ("all pools".to_owned(), all(POOLS.0, "web"), "winpool-pool-deletion"),
-        ("all classes".to_owned(), all(CLASSES.0, "windows-ltsc2022"), "winpool-runtime-classes"),
+        ("all pools", all(POOLS.0, "web"), BY_DELETION),
+        ("all classes", all(CLASSES.0, "windows-ltsc2022"), BY_CLASSES),
     ];
     for options in ["?propagationPolicy=Orphan", "?propagationPolicy=Foreground", "?gracePeriodSeconds=0"] {
-        rows.push((options.to_owned(), at(Request::delete(ADMIN, POOLS, &pool), options), "winpool-pool-deletion"));
-        rows.push((
-            options.to_owned(),
-            at(Request::delete(ADMIN, CLASSES, &class), options),
-            "winpool-runtime-classes",
-        ));
+        rows.push((options, at(Request::delete(ADMIN, POOLS, &pool), options), BY_DELETION));
+        rows.push((options, at(Request::delete(ADMIN, CLASSES, &class), options), BY_CLASSES));
     }
     let applied = json!({
-        "apiVersion": CLASSES.1, "kind": CLASSES.2, "metadata": {"name": "windows-ltsc2022"}, "handler": class["handler"],
+        "metadata": {"name": "windows-ltsc2022"}, "handler": class["handler"],
         "scheduling": {"nodeSelector": {"kubernetes.io/os": "linux"}},
     });
     for (content, options, body) in [
         (MERGE, "", json!({"scheduling": null})),
         (JSON, "", json!([{"op": "remove", "path": "/scheduling"}])),
-        (APPLY, "?fieldManager=someone&force=true", applied),
+        (APPLY, "?fieldManager=someone&force=true", identified(CLASSES, &applied)),
     ] {
-        let request = at(Request::patch(ADMIN, CLASSES, &class, content, body), options);
-        rows.push((content.to_owned(), request, "winpool-runtime-classes"));
+        rows.push((content, at(Request::patch(ADMIN, CLASSES, &class, content, body), options), BY_CLASSES));
     }
     server.outcomes(rows).await;
 }
@@ -116,15 +96,14 @@ async fn a_pod_is_guarded_under_any_name_and_with_any_options() {
     let mut unbound = pod();
     unbound.body["spec"]["nodeName"] = json!("");
     let mut selecting = pod();
-    let fillers = (0..101)
-        .map(|index| (format!("filler-{index}"), json!("x")))
-        .chain([("runs.winpool.dev/x".into(), json!("true"))]);
+    let fillers = (0..101).map(|index| (format!("filler-{index}"), json!("x")));
     selecting.body["spec"]["nodeSelector"] = Value::Object(fillers.collect());
+    selecting.body["spec"]["nodeSelector"]["runs.winpool.dev/x"] = json!("true");
     let rows = [
-        ("a generated name", unnamed),
-        ("an empty node name", unbound),
-        ("fillers in the selector", selecting),
-        ("a field manager", at(pod(), "?fieldManager=kubelet")),
+        ("a generated name", unnamed, BY_PODS),
+        ("an empty node name", unbound, BY_PODS),
+        ("fillers in the selector", selecting, BY_PODS),
+        ("a field manager", at(pod(), "?fieldManager=kubelet"), BY_PODS),
     ];
-    server.outcomes(rows.map(|(what, request)| (what.to_owned(), request, "winpool-pods")).into()).await;
+    server.outcomes(rows).await;
 }

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{ADMIN, ALLOWED, CLASSES, OPERATOR, OTHERS, POOLS, Request, Server, TENANT, deleting, os, pool, with};
+use super::{
+    ADMIN, ALLOWED, CLASSES, OPERATOR, OTHERS, POOLS, Request, Server, TENANT, deleting, for_everyone, os, pool, with,
+};
 
-const BY_CLASSES: &str = "winpool-runtime-classes";
-const BY_DELETION: &str = "winpool-pool-deletion";
+pub const BY_CLASSES: &str = "winpool-runtime-classes";
+pub const BY_DELETION: &str = "winpool-pool-deletion";
 
 /// The status of a pool with nodes and classes, whose names have this prefix.
 pub fn status(prefix: &str) -> Value {
@@ -64,6 +66,7 @@ pub fn stored() -> Vec<Value> {
 fn writes(prefix: &str) -> Vec<(&'static str, &'static str, Value, Value)> {
     let name = |name: &str| format!("{prefix}-{name}");
     let ours = || class(&name("ltsc2022"));
+    let labelled = |key: &str, value: &str| with(ours(), &["metadata", "labels", key], json!(value));
     let changed = |class: Value| with(class, &["scheduling", "nodeSelector"], json!({"kubernetes.io/os": "linux"}));
     let many: serde_json::Map<_, _> = (0..1000).map(|index| (format!("filler-{index}"), json!("x"))).collect();
     let mut filled = ours();
@@ -74,15 +77,10 @@ fn writes(prefix: &str) -> Vec<(&'static str, &'static str, Value, Value)> {
         ("no scheduling", BY_CLASSES, ours(), with(ours(), &["scheduling"], Value::Null)),
         ("an overhead", BY_CLASSES, ours(), with(ours(), &["overhead"], json!({"podFixed": {"cpu": "1"}}))),
         ("without its label", BY_CLASSES, ours(), theirs("")),
-        (
-            "of another pool",
-            BY_CLASSES,
-            ours(),
-            with(ours(), &["metadata", "labels", "winpool.dev/pool"], json!("batch")),
-        ),
+        ("of another pool", BY_CLASSES, ours(), labelled("winpool.dev/pool", "batch")),
         ("without its former state", BY_CLASSES, adopted(&name("adopted")), class("")),
         ("more labels than a real class has", BY_CLASSES, ours(), filled),
-        ("another label", ALLOWED, ours(), with(ours(), &["metadata", "labels", "team"], json!("a"))),
+        ("another label", ALLOWED, ours(), labelled("team", "a")),
         ("a finalizer", ALLOWED, ours(), with(ours(), &["metadata", "finalizers"], json!(["foregroundDeletion"]))),
         // A remedy of winpool is to delete these.
         ("deletion of an unused class", ALLOWED, class(&name("old")), Value::Null),
@@ -98,7 +96,6 @@ fn writes(prefix: &str) -> Vec<(&'static str, &'static str, Value, Value)> {
 async fn only_the_operator_changes_or_deletes_a_runtime_class_of_an_enforced_pool() {
     let server = Server::get().await;
     let mut rows = Vec::new();
-    let by = |expected| OTHERS.map(|user| (user, expected)).into_iter().chain([(OPERATOR, ALLOWED)]);
     for (prefix, enforced) in [("windows", true), ("observed", false), ("paused", false), ("deleting", false)] {
         for (change, expected, old, new) in writes(prefix) {
             let stored = server.store(CLASSES, &old).await;
@@ -108,7 +105,7 @@ async fn only_the_operator_changes_or_deletes_a_runtime_class_of_an_enforced_poo
             };
             let what = format!("{prefix}: {change}");
             if enforced {
-                rows.extend(by(expected).map(|(user, expected)| (what.clone(), request(user), expected)));
+                rows.extend(for_everyone(expected).map(|(user, expected)| (what.clone(), request(user), expected)));
             } else {
                 rows.push((what, request(ADMIN), ALLOWED));
             }
@@ -139,11 +136,11 @@ async fn a_pool_with_nodes_is_deleted_only_if_its_annotation_confirms_it() {
     ] {
         let stored = server.store(POOLS, &pool).await;
         for user in OTHERS.into_iter().chain([OPERATOR]) {
-            rows.push((case.to_owned(), Request::delete(user, POOLS, &stored), expected));
+            rows.push((case, Request::delete(user, POOLS, &stored), expected));
         }
     }
     let stored = server.store(POOLS, &populated("plain")).await;
     let confirmation = Request::replace(TENANT, POOLS, &stored, &confirmed("plain", "plain"));
-    rows.push(("the confirmation".into(), confirmation, ALLOWED));
+    rows.push(("the confirmation", confirmation, ALLOWED));
     server.outcomes(rows).await;
 }

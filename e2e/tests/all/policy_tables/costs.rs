@@ -14,9 +14,9 @@ const RATIO: u32 = 6;
 async fn cost(server: &Server, request: &Request) -> (Duration, String) {
     let (mut least, mut outcome) = (Duration::MAX, String::new());
     for _ in 0..3 {
-        let before = server.cluster.control_plane.cpu_time().await.unwrap();
+        let before = server.shared.control_plane.cpu_time().await.unwrap();
         outcome = server.send(request).await.outcome;
-        least = least.min(server.cluster.control_plane.cpu_time().await.unwrap() - before);
+        least = least.min(server.shared.control_plane.cpu_time().await.unwrap() - before);
     }
     (least, outcome)
 }

@@ -17,16 +17,13 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The pools of the tables, each with its own group of nodes.
 pub fn pools() -> Vec<Value> {
     let taint = |key: &str, effect: &str| json!({"key": key, "value": "windows", "effect": effect});
+    let again = json!({"key": "again", "effect": "NoExecute"});
     let grouped = |name: &str, group: &str, spec: Value| {
         pool(name, &with(spec, &["nodeSelector"], json!({"matchLabels": {GROUP: group}})))
     };
     let mut pools = vec![
         grouped("born", "born", json!({"taints": [taint("born", "NoSchedule")]})),
-        grouped(
-            "born-twice",
-            "born-twice",
-            json!({"taints": [taint("born", "NoSchedule"), {"key": "again", "effect": "NoExecute"}]}),
-        ),
+        grouped("born-twice", "born-twice", json!({"taints": [taint("born", "NoSchedule"), again]})),
         grouped("born-observed", "observed", json!({"taints": [taint("x", "NoSchedule")], "mode": "Observe"})),
         grouped("born-paused", "paused", json!({"taints": [taint("x", "NoSchedule")], "paused": true})),
         grouped("born-bare", "bare", json!({"taints": []})),
@@ -37,10 +34,8 @@ pub fn pools() -> Vec<Value> {
         let mut labels = labels.clone();
         labels[GROUP] = json!(format!("selected-{index}"));
         let selector = json!({"matchLabels": labels, "matchExpressions": expressions});
-        pool(
-            &format!("selected-{index}"),
-            &json!({"taints": [taint("selected", "NoSchedule")], "nodeSelector": selector}),
-        )
+        let spec = json!({"taints": [taint("selected", "NoSchedule")], "nodeSelector": selector});
+        pool(&format!("selected-{index}"), &spec)
     }));
     pools
 }
@@ -51,13 +46,16 @@ fn selectors() -> Vec<(Value, Vec<Value>)> {
         "In" | "NotIn" => json!({"key": key, "operator": operator, "values": ["web", "other"]}),
         _ => json!({"key": key, "operator": operator}),
     };
-    let operators = ["In", "NotIn", "Exists", "DoesNotExist"];
-    let alone = operators.iter().map(|operator| (json!({}), vec![expression(operator, "kind")]));
-    let of_absent = operators.iter().map(|operator| (json!({}), vec![expression(operator, "absent")]));
-    let labelled = operators.iter().map(|operator| (json!({"kind": "web"}), vec![expression(operator, "kind")]));
-    let pairs =
-        operators.iter().map(|operator| (json!({}), vec![expression(operator, "kind"), expression("NotIn", "zone")]));
-    alone.chain(of_absent).chain(labelled).chain(pairs).collect()
+    let selectors = ["In", "NotIn", "Exists", "DoesNotExist"].map(|operator| {
+        let on = |key| expression(operator, key);
+        [
+            (json!({}), vec![on("kind")]),
+            (json!({}), vec![on("absent")]),
+            (json!({"kind": "web"}), vec![on("kind")]),
+            (json!({}), vec![on("kind"), expression("NotIn", "zone")]),
+        ]
+    });
+    selectors.concat()
 }
 
 /// The registration of a Windows node with more labels.
@@ -80,6 +78,8 @@ async fn a_node_that_a_pool_selects_is_created_with_the_taints_of_the_pool_and_k
     const BORN: &str = "born windows NoSchedule";
     const AGAIN: &str = "again  NoExecute";
     const OWN: &str = "own  NoSchedule";
+    const BOTH_ADDED: &str = "born-twice born:NoSchedule again:NoExecute";
+    const ONE_ADDED: &str = "born-twice again:NoExecute";
     let server = Server::get().await;
     let in_group = |group: &str| json!({GROUP: group});
     let taint = |value: &str| json!({"key": "born", "value": value, "effect": "NoSchedule"});
@@ -90,20 +90,8 @@ async fn a_node_that_a_pool_selects_is_created_with_the_taints_of_the_pool_and_k
         ("no taint", in_group("born"), json!([]), vec![BORN], Some("born born:NoSchedule")),
         ("a taint of its own", in_group("born"), json!([own]), vec![OWN, BORN], Some("born born:NoSchedule")),
         ("the taint", in_group("born"), json!([taint("windows")]), vec![BORN], Some("born")),
-        (
-            "two taints",
-            in_group("born-twice"),
-            json!([]),
-            vec![BORN, AGAIN],
-            Some("born-twice born:NoSchedule again:NoExecute"),
-        ),
-        (
-            "one of two",
-            in_group("born-twice"),
-            json!([taint("windows")]),
-            vec![BORN, AGAIN],
-            Some("born-twice again:NoExecute"),
-        ),
+        ("two taints", in_group("born-twice"), json!([]), vec![BORN, AGAIN], Some(BOTH_ADDED)),
+        ("one of two", in_group("born-twice"), json!([taint("windows")]), vec![BORN, AGAIN], Some(ONE_ADDED)),
         // The API server rejects two taints with one key and effect.
         ("another value", in_group("born"), json!([taint("Windows")]), vec!["born Windows NoSchedule"], Some("born")),
         ("another group", in_group("other"), json!([own]), vec![OWN], None),
@@ -170,6 +158,8 @@ async fn a_windows_pod_without_a_class_gets_that_of_its_namespace() {
     let on_host = |spec: Value| with(spec, &["hostNetwork"], json!(true));
     let (given, none) = (Some("windows-ltsc2022"), None);
     let os_in = |values: &[&str]| term("kubernetes.io/os", "In", values);
+    let to_disk = || term("disk", "In", &["ssd"]);
+    let no_host_process = json!({"windowsOptions": {"hostProcess": false}});
     let table = [
         ("os.name", given, windows()),
         ("the selector", given, json!({"nodeSelector": {"kubernetes.io/os": "windows"}})),
@@ -183,29 +173,21 @@ async fn a_windows_pod_without_a_class_gets_that_of_its_namespace() {
         ("a node", none, and("nodeName", json!("win-1"))),
         ("a selector of a node", none, selecting("kubernetes.io/hostname", "win-1")),
         ("an affinity to Windows", given, json!({"affinity": affinity(&[os_in(&["windows"])])})),
-        (
-            "an affinity to Windows or a disk",
-            none,
-            json!({"affinity": affinity(&[os_in(&["windows"]), term("disk", "In", &["ssd"])])}),
-        ),
+        ("an affinity to Windows or a disk", none, json!({"affinity": affinity(&[os_in(&["windows"]), to_disk()])})),
         ("an affinity to both systems", none, json!({"affinity": affinity(&[os_in(&["linux", "windows"])])})),
         ("a preferred affinity to Windows", none, json!({"affinity": {"nodeAffinity": {}}})),
-        ("an affinity to a disk", given, near(&[term("disk", "In", &["ssd"])])),
+        ("an affinity to a disk", given, near(&[to_disk()])),
         ("an affinity to a build", none, near(&[term("node.kubernetes.io/windows-build", "In", &["10.0.17763"])])),
         (
             "an affinity to a pool in one of two terms",
             none,
-            near(&[term("disk", "In", &["ssd"]), term("winpool.dev/pool", "In", &["web"])]),
+            near(&[to_disk(), term("winpool.dev/pool", "In", &["web"])]),
         ),
         ("an affinity to a release", none, near(&[term("runs.winpool.dev/ltsc2019", "In", &["true"])])),
         ("an affinity to a node", none, near(&[one_node()])),
         ("a HostProcess pod", none, on_host(and("securityContext", host_process()))),
         ("a HostProcess container", none, on_host(and("containers", container(host_process())))),
-        (
-            "a container that is no HostProcess one",
-            given,
-            and("containers", container(json!({"windowsOptions": {"hostProcess": false}}))),
-        ),
+        ("a container that is no HostProcess one", given, and("containers", container(no_host_process))),
     ];
     for (case, expected, spec) in table {
         for (place, expected) in [(SHOP, expected), (PODS, expected.filter(|class| *class == "own"))] {
@@ -219,12 +201,8 @@ async fn a_windows_pod_without_a_class_gets_that_of_its_namespace() {
         let mut request = pods::create(DAEMON_SETS, SHOP, &windows());
         request.body["metadata"]["ownerReferences"] =
             json!([{"apiVersion": "apps/v1", "kind": owner, "name": "app", "uid": "uid-1"}]);
-        let answer = server.send(&request).await;
-        assert_eq!(
-            answer.object["spec"]["runtimeClassName"].as_str(),
-            expected.filter(|_| server.mutates()),
-            "{owner}"
-        );
+        let created = server.send(&request).await.object;
+        assert_eq!(created["spec"]["runtimeClassName"].as_str(), expected.filter(|_| server.mutates()), "{owner}");
     }
 }
 

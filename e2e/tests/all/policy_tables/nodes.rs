@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ADMIN, ALLOWED, KUBELET, NODES, OPERATOR, OTHERS, Request, Server, node_of, os, with};
+use super::{ADMIN, AGENT, ALLOWED, KUBELET, NODE_CONTROLLER, NODES, Request, Server, for_everyone, node_of, os, with};
 
-const BY_NODES: &str = "winpool-nodes";
+pub const BY_NODES: &str = "winpool-nodes";
 /// Pools that are not enforced; there is no pool of the last name.
 const UNGUARDED: [&str; 4] = ["observed", "paused", "deleting", "absent"];
 
@@ -30,6 +30,11 @@ fn changes(node: impl Fn() -> Value) -> Vec<(&'static str, &'static str, Value)>
         node
     };
     let fillers = (0..1000).map(|index| json!({"key": format!("filler-{index}"), "effect": "NoSchedule"}));
+    let to_paused = label(taints(node(), json!([])), "winpool.dev/pool", json!("paused"));
+    let of_others = json!([
+        {"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}, os(),
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+    ]);
     vec![
         ("its taint is removed", BY_NODES, taints(node(), json!([]))),
         ("all taints are removed", BY_NODES, taints(node(), Value::Null)),
@@ -37,11 +42,7 @@ fn changes(node: impl Fn() -> Value) -> Vec<(&'static str, &'static str, Value)>
         ("its taint has another effect", BY_NODES, taints(node(), taint("windows", "PreferNoSchedule"))),
         ("the label of its pool is removed", BY_NODES, label(node(), "winpool.dev/pool", Value::Null)),
         ("the label of its pool names another pool", BY_NODES, label(node(), "winpool.dev/pool", json!("batch"))),
-        (
-            "the label of its pool names a paused pool",
-            BY_NODES,
-            label(taints(node(), json!([])), "winpool.dev/pool", json!("paused")),
-        ),
+        ("the label of its pool names a paused pool", BY_NODES, to_paused),
         ("the label of a release is removed", BY_NODES, label(node(), "runs.winpool.dev/ltsc2022", Value::Null)),
         ("the label of a release is added", BY_NODES, label(node(), "runs.winpool.dev/ltsc2025", json!("true"))),
         ("a label of the spec is removed", BY_NODES, label(node(), "team", Value::Null)),
@@ -53,17 +54,7 @@ fn changes(node: impl Fn() -> Value) -> Vec<(&'static str, &'static str, Value)>
         ("more labels than a real node has", BY_NODES, filled("labels")),
         ("more annotations than a real node has", BY_NODES, filled("annotations")),
         ("a taint of the node controller is removed", ALLOWED, taints(node(), json!([os()]))),
-        (
-            "taints of others are added",
-            ALLOWED,
-            taints(
-                node(),
-                json!([
-                    {"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}, os(),
-                    {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
-                ]),
-            ),
-        ),
+        ("taints of others are added", ALLOWED, taints(node(), of_others)),
         ("another label is added", ALLOWED, label(node(), "example.com/zone", json!("a"))),
         ("another label is removed", ALLOWED, label(node(), "zone", Value::Null)),
         ("another annotation is changed", ALLOWED, annotation(node(), "example.com/note", json!("changed"))),
@@ -78,10 +69,13 @@ async fn only_the_operator_changes_its_taints_labels_and_annotations_on_nodes_of
     let mut rows = Vec::new();
     let stored = server.store(NODES, &node_of("web")).await;
     for (change, expected, changed) in changes(|| node_of("web")) {
-        for (user, expected) in OTHERS.map(|user| (user, expected)).into_iter().chain([(OPERATOR, ALLOWED)]) {
+        for (user, expected) in for_everyone(expected) {
             rows.push((change.to_owned(), Request::replace(user, NODES, &stored, &changed), expected));
         }
     }
+    let untainted = taints(node_of("web"), json!([]));
+    rows.push(("its taint is removed".to_owned(), Request::replace(AGENT, NODES, &stored, &untainted), BY_NODES));
+    rows.push(("deletion".to_owned(), Request::delete(NODE_CONTROLLER, NODES, &stored), ALLOWED));
     for pool in UNGUARDED {
         let stored = server.store(NODES, &node_of(pool)).await;
         for (change, _, changed) in changes(|| node_of(pool)) {
@@ -105,8 +99,8 @@ async fn only_the_operator_gives_a_node_the_label_of_an_enforced_pool() {
         ("a pool in mode Observe", ALLOWED, outside("observed"), node_of("observed")),
     ] {
         let stored = server.store(NODES, &old).await;
-        for (user, expected) in OTHERS.map(|user| (user, expected)).into_iter().chain([(OPERATOR, ALLOWED)]) {
-            rows.push((what.to_owned(), Request::replace(user, NODES, &stored, &new), expected));
+        for (user, expected) in for_everyone(expected) {
+            rows.push((what, Request::replace(user, NODES, &stored, &new), expected));
         }
     }
     server.outcomes(rows).await;
@@ -119,14 +113,14 @@ async fn a_kubelet_changes_labels_and_annotations_of_winpool_by_the_status_of_it
     let stored = server.store(NODES, &node()).await;
     let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     let attached = "volumes.kubernetes.io/controller-managed-attach-detach";
+    let status = |changed| Request::replace_status(KUBELET, NODES, &stored, &changed);
     let rows = [
-        ("it leaves its pool", BY_NODES, label(node(), "winpool.dev/pool", Value::Null)),
-        ("it removes the record", BY_NODES, annotation(node(), "winpool.dev/owned", Value::Null)),
-        ("it adds an annotation", ALLOWED, annotation(node(), attached, json!("true"))),
-        ("it is ready", ALLOWED, with(node(), &["status"], ready)),
+        ("it leaves its pool", status(label(node(), "winpool.dev/pool", Value::Null)), BY_NODES),
+        ("it removes the record", status(annotation(node(), "winpool.dev/owned", Value::Null)), BY_NODES),
+        ("it adds an annotation", status(annotation(node(), attached, json!("true"))), ALLOWED),
+        ("it is ready", status(with(node(), &["status"], ready)), ALLOWED),
     ];
-    let request = |changed| Request::replace_status(KUBELET, NODES, &stored, &changed);
-    server.outcomes(rows.map(|(what, expected, changed)| (what.to_owned(), request(changed), expected)).into()).await;
+    server.outcomes(rows).await;
 }
 
 #[tokio::test]
@@ -141,7 +135,7 @@ async fn values_that_differ_from_the_spec_are_not_protected() {
         ("a former label of the pool", former(), label(former(), "team", Value::Null)),
     ] {
         let stored = server.store(NODES, &old).await;
-        rows.push((what.to_owned(), Request::replace(ADMIN, NODES, &stored, &new), ALLOWED));
+        rows.push((what, Request::replace(ADMIN, NODES, &stored, &new), ALLOWED));
     }
     server.outcomes(rows).await;
 }

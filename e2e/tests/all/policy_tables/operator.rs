@@ -7,11 +7,11 @@ use super::{ALLOWED, NODES, OPERATOR, OTHERS, Request, Server, node_of, with};
 const BY_OPERATOR: &str = "winpool-operator";
 
 /// Replacements of nodes by the operator, and their outcomes.
-async fn outcomes(server: &Server, table: Vec<(&str, &'static str, Value, Value)>) {
+async fn outcomes(server: &Server, table: Vec<(&'static str, &'static str, Value, Value)>) {
     let mut rows = Vec::new();
     for (change, expected, old, new) in table {
         let stored = server.store(NODES, &old).await;
-        rows.push((change.to_owned(), Request::replace(OPERATOR, NODES, &stored, &new), expected));
+        rows.push((change, Request::replace(OPERATOR, NODES, &stored, &new), expected));
     }
     server.outcomes(rows).await;
 }
@@ -37,7 +37,7 @@ async fn the_operator_changes_windows_nodes_only() {
     let mut rows = Vec::new();
     for (change, _, old, new) in &table {
         let stored = server.store(NODES, old).await;
-        rows.extend(OTHERS.map(|user| ((*change).to_owned(), Request::replace(user, NODES, &stored, new), ALLOWED)));
+        rows.extend(OTHERS.map(|user| (*change, Request::replace(user, NODES, &stored, new), ALLOWED)));
     }
     server.outcomes(rows).await;
     outcomes(&server, table).await;
@@ -73,44 +73,33 @@ async fn the_operator_removes_what_the_record_lists_from_a_node_that_has_lost_it
     };
     let recorded = |value: &str| with(released(), &["metadata", "annotations", RECORD], json!(value));
     let taints = |taints| with(released(), &["spec", "taints"], taints);
-    let unrecorded = with(old.clone(), &["metadata", "annotations", RECORD], Value::Null);
-    let empty = || with(old.clone(), &["metadata", "annotations", RECORD], json!("{}"));
+    let labels = |labels| with(released(), &["metadata", "labels"], labels);
+    let annotations = |annotations| with(released(), &["metadata", "annotations"], annotations);
     let forged = r#"{"labels":{"zone":"added"}}"#;
-    let table = vec![
-        ("everything of winpool is removed", ALLOWED, old.clone(), released()),
-        ("the record is kept", ALLOWED, old.clone(), recorded(record)),
-        ("the record is emptied", BY_OPERATOR, old.clone(), recorded("{}")),
-        ("the record gets other entries", BY_OPERATOR, old.clone(), recorded(forged)),
-        (
-            "an empty record gets entries",
-            BY_OPERATOR,
-            empty(),
-            with(empty(), &["metadata", "annotations", RECORD], json!(forged)),
-        ),
+    let changes = [
+        ("everything of winpool is removed", ALLOWED, released()),
+        ("the record is kept", ALLOWED, recorded(record)),
+        ("the record is emptied", BY_OPERATOR, recorded("{}")),
+        ("the record gets other entries", BY_OPERATOR, recorded(forged)),
         (
             "another annotation of winpool is added",
             BY_OPERATOR,
-            old.clone(),
-            with(released(), &["metadata", "annotations", "winpool.dev/config"], json!("web-1")),
+            annotations(json!({"example.com/note": "keep", "winpool.dev/config": "web-1"})),
         ),
-        (
-            "a label of others is removed",
-            BY_OPERATOR,
-            old.clone(),
-            with(released(), &["metadata", "labels"], json!({})),
-        ),
-        ("a label is changed", BY_OPERATOR, old.clone(), with(released(), &["metadata", "labels", "zone"], json!("b"))),
-        ("a label is added", BY_OPERATOR, old.clone(), with(released(), &["metadata", "labels", "team2"], json!("b"))),
-        (
-            "an annotation of others is removed",
-            BY_OPERATOR,
-            old.clone(),
-            with(released(), &["metadata", "annotations"], json!({})),
-        ),
-        ("a taint that the record has as found is removed", BY_OPERATOR, old.clone(), taints(json!([]))),
-        ("a taint is added", BY_OPERATOR, old.clone(), taints(json!([{"key": "a", "effect": "NoExecute"}]))),
-        ("the node is cordoned", BY_OPERATOR, with(old.clone(), &["spec", "unschedulable"], json!(false)), old.clone()),
-        ("there is no record", BY_OPERATOR, unrecorded, released()),
+        ("an annotation of others is removed", BY_OPERATOR, annotations(json!({}))),
+        ("a label of others is removed", BY_OPERATOR, labels(json!({}))),
+        ("a label is changed", BY_OPERATOR, labels(json!({"zone": "b"}))),
+        ("a label is added", BY_OPERATOR, labels(json!({"zone": "a", "team2": "b"}))),
+        ("a taint that the record has as found is removed", BY_OPERATOR, taints(json!([]))),
+        ("a taint is added", BY_OPERATOR, taints(json!([{"key": "a", "effect": "NoExecute"}]))),
     ];
-    outcomes(&server, table).await;
+    let of_record = |value| with(old.clone(), &["metadata", "annotations", RECORD], value);
+    let uncordoned = with(old.clone(), &["spec", "unschedulable"], json!(false));
+    let others = [
+        ("an empty record gets entries", BY_OPERATOR, of_record(json!("{}")), of_record(json!(forged))),
+        ("the node is cordoned", BY_OPERATOR, uncordoned, old.clone()),
+        ("there is no record", BY_OPERATOR, of_record(Value::Null), released()),
+    ];
+    let changes = changes.map(|(change, expected, new)| (change, expected, old.clone(), new));
+    outcomes(&server, changes.into_iter().chain(others).collect()).await;
 }

@@ -21,20 +21,17 @@ fn models() -> Vec<Model> {
         ],
     ];
     let mut models = Vec::new();
+    let nodes = [
+        (20348, json!({"group": "a", "team": "other"}), json!([])),
+        (20348, json!({"group": "a", "team": "web"}), json!([gpu, os])),
+        (17763, json!({"group": "b", "team": "other"}), json!([os])),
+        (26100, json!({"group": "a", "team": "other"}), json!([gpu])),
+    ];
     for pools in specs {
         let mut model = Model::new();
         model.put(PROFILE, "standard", model::profile(json!({})));
-        for (index, (build, group, taints)) in [
-            (20348, "a", json!([])),
-            (20348, "a", json!([gpu, os])),
-            (17763, "b", json!([os])),
-            (26100, "a", json!([gpu])),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let labels = json!({"group": group, "team": if index == 1 { "web" } else { "other" }});
-            model.put(NODE, &format!("win-{index}"), model::node(build, "containerd://2.1.4", &labels, &taints));
+        for (index, (build, labels, taints)) in nodes.iter().enumerate() {
+            model.put(NODE, &format!("win-{index}"), model::node(*build, "containerd://2.1.4", labels, taints));
         }
         for (index, spec) in pools.into_iter().enumerate() {
             model.put(POOL, &format!("pool-{index}"), model::pool(spec));
@@ -82,11 +79,8 @@ fn writes() -> Vec<(Value, Value)> {
             let mut before = model.clone();
             model.converge_watched(|after| {
                 let pairs = after.names(NODE).into_iter().map(|name| (before.get(NODE, &name), after.get(NODE, &name)));
-                writes.extend(
-                    pairs
-                        .filter(|(old, new)| old != new)
-                        .map(|(old, new)| (old.unwrap().clone(), new.unwrap().clone())),
-                );
+                let changed = pairs.filter(|(old, new)| old != new);
+                writes.extend(changed.map(|(old, new)| (old.unwrap().clone(), new.unwrap().clone())));
                 before = after.clone();
             });
         }
@@ -98,10 +92,8 @@ fn writes() -> Vec<(Value, Value)> {
 async fn the_policies_reject_no_write_of_the_operator() {
     let server = Server::get().await;
     let writes = writes();
-    assert!(
-        writes.iter().any(|(old, _)| old["metadata"]["labels"]["kubernetes.io/os"].is_null()),
-        "a node without the label"
-    );
+    let unlabelled = |(old, _): &(Value, Value)| old["metadata"]["labels"]["kubernetes.io/os"].is_null();
+    assert!(writes.iter().any(unlabelled), "a node without the label");
     let mut rows = Vec::new();
     for (old, new) in writes {
         // As another node of the same content.
@@ -109,15 +101,11 @@ async fn the_policies_reject_no_write_of_the_operator() {
             "metadata": {"labels": node["metadata"]["labels"], "annotations": node["metadata"]["annotations"]}, "spec": node["spec"],
         }));
         let stored = server.store(NODES, &old).await;
-        let taints = stored["spec"]["taints"].clone();
+        let [taints, before, after] =
+            [&stored, &old, &new].map(|node| node["spec"]["taints"].as_array().cloned().unwrap_or_default());
         // The API server has added a taint to the new node.
-        let added = taints
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter(|taint| !old["spec"]["taints"].as_array().is_some_and(|old| old.contains(taint)));
-        let mut kept = new["spec"]["taints"].as_array().cloned().unwrap_or_default();
-        kept.extend(added.cloned());
+        let added = taints.into_iter().filter(|taint| !before.contains(taint));
+        let kept: Vec<_> = after.into_iter().chain(added).collect();
         let changed = with(new.clone(), &["spec", "taints"], json!(kept));
         rows.push((format!("{old} {new}"), Request::replace(OPERATOR, NODES, &stored, &changed), ALLOWED));
     }

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{ADMIN, ALLOWED, DAEMON_SETS, INVALID, KUBELET, PODS, Place, REPLICA_SETS, Request, Server, TENANT, pool};
+use super::{
+    ADMIN, ALLOWED, DAEMON_SETS, INVALID, KUBELET, PODS, Place, REPLICA_SETS, Request, Server, TENANT, pool, with,
+};
 
-const BY_PODS: &str = "winpool-pods";
+pub const BY_PODS: &str = "winpool-pods";
 
 /// An enforced pool with two taints.
 pub fn pools() -> Vec<Value> {
@@ -41,6 +43,7 @@ pub fn one_node() -> Value {
 /// Pods that tolerate the taint `<key>=windows:NoSchedule` in many ways, and their outcomes if a pool has it.
 fn pods(key: &str) -> Vec<(String, &'static str, Value)> {
     let taint = || json!({"key": key, "value": "windows", "effect": "NoSchedule"});
+    let of_key = || json!({"key": key, "operator": "Exists"});
     // The API server itself adds two tolerations to each pod.
     let fillers = |count: usize| -> Vec<Value> {
         let filler = |index| json!({"key": format!("filler-{index}"), "operator": "Exists"});
@@ -48,13 +51,9 @@ fn pods(key: &str) -> Vec<(String, &'static str, Value)> {
     };
     let by_tolerations = [
         ("a toleration of the taint", BY_PODS, json!([taint()])),
-        ("a toleration of the key", BY_PODS, json!([{"key": key, "operator": "Exists"}])),
+        ("a toleration of the key", BY_PODS, json!([of_key()])),
         ("a toleration without operator and effect", BY_PODS, json!([{"key": key, "value": "windows"}])),
-        (
-            "a toleration of everything and one of the key",
-            BY_PODS,
-            json!([{"operator": "Exists"}, {"key": key, "operator": "Exists"}]),
-        ),
+        ("a toleration of everything and one of the key", BY_PODS, json!([{"operator": "Exists"}, of_key()])),
         ("a toleration among fillers", BY_PODS, json!(fillers(97))),
         ("more tolerations than a real pod has", BY_PODS, json!(fillers(98))),
         // kube-proxy and network plugins on all nodes.
@@ -67,7 +66,6 @@ fn pods(key: &str) -> Vec<(String, &'static str, Value)> {
         ("other tolerations", ALLOWED, json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}])),
         ("no toleration", ALLOWED, json!([])),
     ];
-    let of_class = json!({"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.20348"});
     let by_selection = [
         ("os.name", ALLOWED, json!({"os": {"name": "windows"}})),
         ("a selector of the system", ALLOWED, json!({"nodeSelector": {"kubernetes.io/os": "linux"}})),
@@ -78,12 +76,7 @@ fn pods(key: &str) -> Vec<(String, &'static str, Value)> {
         ("another selector", BY_PODS, json!({"nodeSelector": {"disk": "ssd"}})),
         ("a selector in upper case", BY_PODS, json!({"nodeSelector": {"kubernetes.io/OS": "windows"}})),
         // The plugin RuntimeClass merges selector and tolerations of the class before policies are evaluated.
-        (
-            "a RuntimeClass of a pool",
-            ALLOWED,
-            json!({"runtimeClassName": "windows-ltsc2022", "nodeSelector": of_class}),
-        ),
-        ("a RuntimeClass of a pool alone", ALLOWED, json!({"runtimeClassName": "windows-ltsc2022"})),
+        ("a RuntimeClass of a pool", ALLOWED, json!({"runtimeClassName": "windows-ltsc2022"})),
         ("a pod of a kubelet", ALLOWED, json!({"nodeName": "win-1"})),
         ("an affinity to pods", BY_PODS, json!({"affinity": {"podAffinity": {}}})),
     ];
@@ -107,19 +100,14 @@ fn pods(key: &str) -> Vec<(String, &'static str, Value)> {
         ("with a term without system", BY_PODS, vec![term(OS, "In", &["linux"]), term("disk", "Exists", &[])]),
         ("with more terms than a real pod has", BY_PODS, filled),
     ];
-    let by_tolerations = by_tolerations
-        .into_iter()
-        .map(|(what, expected, tolerations)| (what.to_owned(), expected, json!({"tolerations": tolerations})));
-    let tolerating = |mut spec: Value| {
-        spec["tolerations"] = json!([taint()]);
-        spec
-    };
-    let by_selection =
-        by_selection.into_iter().map(|(what, expected, spec)| (what.to_owned(), expected, tolerating(spec)));
-    let by_affinity = by_affinity.into_iter().map(|(what, expected, terms)| {
+    let tolerating = |spec: Value| with(spec, &["tolerations"], json!([taint()]));
+    let by_tolerations =
+        by_tolerations.map(|(what, expected, all)| (what.to_owned(), expected, json!({"tolerations": all})));
+    let by_selection = by_selection.map(|(what, expected, spec)| (what.to_owned(), expected, tolerating(spec)));
+    let by_affinity = by_affinity.map(|(what, expected, terms)| {
         (format!("an affinity {what}"), expected, tolerating(json!({"affinity": affinity(&terms)})))
     });
-    by_tolerations.chain(by_selection).chain(by_affinity).collect()
+    by_tolerations.into_iter().chain(by_selection).chain(by_affinity).collect()
 }
 
 #[tokio::test]
@@ -154,7 +142,6 @@ async fn a_pod_that_tolerates_a_part_of_the_taints_of_a_pool_is_not_concerned() 
         ("one by its key and everything", BY_PODS, json!([two, every])),
         ("the one of PreferNoSchedule and everything", ALLOWED, json!([{"key": "soft", "operator": "Exists"}, every])),
     ];
-    let request = |tolerations: &Value| create(TENANT, PODS, &json!({"tolerations": tolerations}));
-    let rows = rows.iter().map(|(what, expected, tolerations)| ((*what).to_owned(), request(tolerations), *expected));
-    server.outcomes(rows.collect()).await;
+    let request = |tolerations: Value| create(TENANT, PODS, &json!({"tolerations": tolerations}));
+    server.outcomes(rows.map(|(what, expected, tolerations)| (what, request(tolerations), expected))).await;
 }

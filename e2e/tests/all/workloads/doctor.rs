@@ -52,7 +52,7 @@ async fn user(cluster: &Cluster, name: &str, role: &str) -> PathBuf {
     cluster.kubectl(&leases).unwrap();
     let token = cluster.token("default", name).await.unwrap();
     let admin = fs::read_to_string(cluster.control_plane.kubeconfig(User::OtherA)).unwrap();
-    let mut config: Value = serde_json::from_str(&admin).or_else(|_| serde_saphyr::from_str(&admin)).unwrap();
+    let mut config: Value = serde_saphyr::from_str(&admin).unwrap();
     config["users"][0]["user"] = json!({ "token": token });
     let file = cluster.control_plane.directory().join(format!("{name}.kubeconfig"));
     fs::write(&file, config.to_string()).unwrap();
