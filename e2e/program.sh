@@ -26,8 +26,10 @@ kube-scheduler kubernetes .
 kubectl kubernetes k8s.io/kubernetes/cmd/kubectl
 kubeadm kubernetes k8s.io/kubernetes/cmd/kubeadm
 kubelet.exe kubernetes k8s.io/kubernetes/cmd/kubelet
+kubelet-for-wine.exe kubernetes k8s.io/kubernetes/cmd/kubelet
 etcd etcd go.etcd.io/etcd/server/v3
 containerd containerd github.com/containerd/containerd/v2/cmd/containerd
+containerd.exe containerd github.com/containerd/containerd/v2/cmd/containerd
 ctr containerd github.com/containerd/containerd/v2/cmd/ctr
 containerd-2.3 containerd-2.3 github.com/containerd/containerd/v2/cmd/containerd
 ctr-2.3 containerd-2.3 github.com/containerd/containerd/v2/cmd/ctr
@@ -101,6 +103,7 @@ published() {
   member=
   case $1 in
     kubernetes)
+      if [[ $3 == kubelet-for-wine.exe ]]; then return 1; fi
       reaches "$kubernetes" || return
       local system=linux
       if [[ $3 == *.exe ]]; then system=windows; fi
@@ -112,6 +115,7 @@ published() {
       ;;
     containerd*)
       address=$github/containerd/containerd/releases/download/v$2/containerd-static-$2-linux-$architecture.tar.gz
+      if [[ $3 == *.exe ]]; then address=${address/static-$2-linux/$2-windows}; fi
       sums=$address.sha256sum member=bin/${3%%-*}
       ;;
     prometheus)
@@ -164,6 +168,19 @@ module_of() {
   (cd "$2" && quietly go mod tidy)
 }
 
+# Makes FOLDER, a module of Kubernetes whose kubelet has its socket for device plugins on loopback: Wine has no sockets of UNIX, without which a
+# kubelet ends. usage: module_for_wine MODULE FOLDER
+module_for_wine() {
+  local source server=pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go
+  source=$(cd "$1" && go list -m -f '{{.Dir}}' k8s.io/kubernetes)
+  cp -r "$1" "$2"
+  cp -r "$source" "$2/kubernetes"
+  chmod -R u+w "$2"
+  sed -i 's|net.Listen("unix", s.SocketPath())|net.Listen("tcp", "127.0.0.1:0")|' "$2/kubernetes/$server"
+  grep -q '127.0.0.1:0' "$2/kubernetes/$server" || fail "the kubelet does not listen in $server any more"
+  (cd "$2" && go mod edit -replace "k8s.io/kubernetes=./kubernetes")
+}
+
 # Builds one program. usage: build FOLDER VERSION NAME PACKAGE VARIABLE MINUTES
 build() {
   local folder=$here/programs/$1 flags="-s -w" log=$work/log name=$3
@@ -175,6 +192,10 @@ build() {
     fi
   fi
   if [[ $1$4 == kubernetes. ]]; then name=control-plane; fi
+  if [[ $name == kubelet-for-wine.exe ]]; then
+    module_for_wine "$folder" "$work/for-wine"
+    folder=$work/for-wine
+  fi
   say "building $name $2 by Go (the first program of this version takes about $6 minutes on two cores, a second one less)…"
   if [[ $5 ]]; then flags+=" -X $5=v$2"; fi
   if [[ $1 == kubernetes ]]; then
@@ -182,7 +203,7 @@ build() {
     flags+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${minor%%.*}"
   fi
   if [[ $name == *.exe ]]; then local -x GOOS=windows; fi
-  (cd "$folder" && go build -v -tags remove_all_sd,no_btrfs,no_devmapper,no_zfs -ldflags "$flags" -o "$work/$name" "$4") 2>&1 \
+  (cd "$folder" && go build -v -trimpath -tags remove_all_sd,no_btrfs,no_devmapper,no_zfs -ldflags "$flags" -o "$work/$name" "$4") 2>&1 \
     | tee "$log" | awk -v name="$name" 'NR % 250 == 0 {print name ": " NR " packages built"; fflush()}' >&2 \
     || { grep -v '^[a-z0-9./_-]*$' "$log" >&2 || tail -n 5 "$log" >&2; fail "building $name $2 failed"; }
 }

@@ -199,7 +199,7 @@ impl WindowsNode {
 }
 
 /// A kubeconfig with the certificate authority in it, because a service finds no file of this system.
-fn kubeconfig(control_plane: &ControlPlane, user: User) -> Result<String> {
+pub(crate) fn kubeconfig(control_plane: &ControlPlane, user: User) -> Result<String> {
     let authority = control_plane.directory().join("ca.crt");
     let text = fs::read_to_string(control_plane.kubeconfig(user))?;
     let file = format!("certificate-authority: \"{}\"", authority.display());

@@ -13,10 +13,6 @@ mod pods;
 mod types;
 mod users;
 
-#[path = "../../../tests/all/model.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod model;
-
 use std::{collections::HashMap, fs, future::ready, sync::Arc, time::Duration};
 
 use anyhow::ensure;
@@ -34,6 +30,7 @@ use tokio::sync::Mutex;
 use winpool::admission_policies::{FIRST_WITH_MUTATING, MUTATING, Policy, VALIDATING};
 use winpool_api::names::DEFAULT_NAMESPACE;
 use winpool_facts::node_restriction::KUBELET_LABELS;
+use winpool_model as model;
 
 const OPERATOR: &str = "system:serviceaccount:winpool-system:winpool";
 const AGENT: &str = "system:serviceaccount:winpool-agent:winpool-agent";

@@ -1,0 +1,111 @@
+//! A node with the real `kubelet.exe` and `containerd.exe`: what a profile and a pool say is what the kubelet reports.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use e2e::{
+    cluster::{Cluster, SOON, create, pool_spec},
+    control_plane::Options,
+    wait::until,
+    windows_machine::{NodeFiles, Release, WindowsMachine},
+};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use serde_json::{Value, json};
+use winpool_api::{Taint, TaintEffect};
+use winpool_core::kubernetes::quantity::Quantity;
+use winpool_facts::{Build, ContainerRuntime, ContainerdLine, Minor};
+use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML, Variant, profile, render};
+
+const NODE: &str = "win-1";
+const POOL: &str = "web";
+const RELEASE: Release = Release { build: 20348, revision: 4529, product: "Windows Server 2022 Datacenter" };
+/// Until the node is ready, on a busy machine.
+const READY: Duration = Duration::from_secs(180);
+
+/// The files of a node whose own configuration is that of kubeadm, with the layer of a profile.
+fn files(spec: &Value, minor: Minor) -> NodeFiles {
+    let runtime = ContainerRuntime::Containerd(ContainerdLine::new(2, 4));
+    let variant = Variant { kubelet: minor, runtime, host: Build(RELEASE.build) };
+    let taint = Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule };
+    let profile = profile::check(&serde_json::from_value(spec.clone()).unwrap()).unwrap();
+    let layer = render(&[taint], &profile, &variant).unwrap().files;
+    let mut kubelet = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+        "authentication": {"anonymous": {"enabled": true}}, "authorization": {"mode": "AlwaysAllow"},
+        "clusterDNS": ["10.96.0.10"], "clusterDomain": "cluster.local",
+    });
+    json_patch::merge(&mut kubelet, &serde_saphyr::from_str(&layer[KUBELET_YAML]).unwrap());
+    NodeFiles {
+        kubelet_yaml: kubelet.to_string(),
+        kubelet_args: layer[KUBELET_ARGS]
+            .lines()
+            .map(str::to_owned)
+            .chain(["--node-labels=agentpool=web".to_owned()])
+            .collect(),
+        containerd_toml: layer[CONTAINERD_TOML].clone(),
+    }
+}
+
+fn amount(
+    resources: Option<&BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
+    name: &str,
+) -> Quantity {
+    resources.unwrap()[name].0.parse().unwrap()
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_pods_of_its_class() {
+    let cluster = Cluster::start_with(Options::default()).await.unwrap();
+    let spec = json!({"kubelet": {
+        "systemReserved": {"cpu": "500m", "memory": "2Gi"},
+        "evictionHard": {"memory.available": "500Mi"},
+        "maxPods": 60,
+    }});
+    cluster.apply_profile("standard", spec.clone()).await.unwrap();
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.apply_pool(POOL, pool_spec(POOL, json!({"profileRef": {"name": "standard"}}))).await.unwrap();
+
+    let minor = Minor(cluster.control_plane.version().minor);
+    let machine = WindowsMachine::start(&cluster.control_plane, NODE, RELEASE, &files(&spec, minor)).await.unwrap();
+    let read = || async { Ok(cluster.nodes().get_opt(NODE).await?) };
+    let node = until("the node is ready", READY, read, |node| node.as_ref().is_some_and(is_ready)).await;
+    let node = node.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs())).unwrap();
+
+    let status = node.status.as_ref().unwrap();
+    let info = status.node_info.as_ref().unwrap();
+    assert_eq!(info.kernel_version, "10.0.20348.4529");
+    assert_eq!((info.os_image.as_str(), info.operating_system.as_str()), (RELEASE.product, "windows"));
+    assert!(info.container_runtime_version.starts_with("containerd://2."), "{}", info.container_runtime_version);
+    assert_eq!(node.metadata.labels.as_ref().unwrap()["node.kubernetes.io/windows-build"], "10.0.20348");
+    let (capacity, allocatable) = (status.capacity.as_ref(), status.allocatable.as_ref());
+    for (name, reserved) in [("cpu", Quantity::of_milli(500)), ("memory", Quantity::of_bytes((2 << 30) + (500 << 20)))]
+    {
+        let rest = amount(capacity, name).milli() - reserved.milli();
+        assert_eq!(amount(allocatable, name).milli(), rest, "{name}");
+    }
+    assert_eq!(amount(allocatable, "pods").milli(), 60_000);
+
+    let condition = cluster.until_condition(POOL, "ConfigInEffect", "True", "InEffect").await;
+    condition.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs()));
+    cluster.until_taints(NODE, &["os=windows:NoSchedule"]).await.unwrap();
+
+    // A pod of the pool's class is scheduled to the node, and its sandbox ends where Wine has no host compute service.
+    let pod = json!({
+        "metadata": {"name": "app"},
+        "spec": {
+            "runtimeClassName": "windows-ltsc2022",
+            "containers": [{"name": "app", "image": "mcr.microsoft.com/windows/nanoserver:ltsc2022"}],
+        },
+    });
+    create(&cluster.namespaced::<Pod>("default"), pod).await.unwrap();
+    let events = || async { Ok(cluster.namespaced::<Event>("default").list(&Default::default()).await?.items) };
+    let is_of_sandbox = |event: &Event| event.reason.as_deref() == Some("FailedCreatePodSandBox");
+    let events =
+        until("containerd was asked for a sandbox", SOON, events, |events| events.iter().any(is_of_sandbox)).await;
+    events.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs()));
+    operator.stop().await.unwrap();
+}
