@@ -1,7 +1,9 @@
-//! Golden files of the configuration of containerd: a layer and a complete file per release line, and `hosts.toml`.
+//! Golden files of the configuration of containerd: for each release line the layers of a profile without and with every setting, and
+//! the complete file; and a `hosts.toml`.
 
 use insta::assert_snapshot;
 use winpool_api::{Cni, ContainerdSettings, RegistryMirror};
+use winpool_facts::containerd::RELEASE_LINES;
 use winpool_render::{
     Scope,
     containerd::{ContainerdInput, toml},
@@ -13,49 +15,35 @@ fn mirror(registry: &str, endpoints: &[&str]) -> RegistryMirror {
     RegistryMirror { registry: registry.into(), endpoints, ..RegistryMirror::default() }
 }
 
-/// A layer and the complete file.
-fn rendered(version: &str, pause_image: &str, cni: Cni) -> String {
-    let registry_mirrors = vec![mirror("docker.io", &["https://mirror.example"])];
-    let settings = ContainerdSettings { registry_mirrors, cni, ..ContainerdSettings::default() };
-    let (version, extra) = (version.parse().unwrap(), toml::Table::new());
-    let input = ContainerdInput { version, pause_image: Some(pause_image), settings: &settings, extra: &extra };
-    let text = |scope| toml(&input, scope).unwrap();
-    format!("--- layer\n{}--- whole\n{}", text(Scope::Layer), text(Scope::Whole))
-}
-
 #[test]
-fn containerd_1_7() {
-    let cni = Cni { bin_dir: "c:/opt/cni/bin".into(), conf_dir: r"C:\etc\cni\net.d".into() };
-    assert_snapshot!(rendered("1.7.27", "mcr.microsoft.com/oss/kubernetes/pause:3.9", cni));
-}
-
-#[test]
-fn containerd_2_1() {
-    assert_snapshot!(rendered("2.1.9", "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10", Cni::default()));
-}
-
-#[test]
-fn containerd_2_3() {
-    assert_snapshot!(rendered("2.3.4", "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1", Cni::default()));
-}
-
-#[test]
-fn hosts_with_a_certificate_authority() {
-    let trusted =
-        RegistryMirror { ca_file: r"C:\certs\mirror.pem".into(), ..mirror("quay.io", &["https://m.example"]) };
-    assert_snapshot!(hosts(&trusted).1);
+fn each_release_line_has_its_layers_and_its_complete_file() {
+    let everything = ContainerdSettings {
+        root: r"D:\containerd".into(),
+        cni: Cni { bin_dir: "c:/opt/cni/bin".into(), conf_dir: r"C:\etc\cni\net.d".into() },
+        registry_mirrors: vec![mirror("docker.io", &["https://mirror.example"])],
+        ..ContainerdSettings::default()
+    };
+    let nothing = ContainerdSettings::default();
+    let (pause_image, extra) = (Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10"), toml::Table::new());
+    for line in RELEASE_LINES {
+        let version = line.newest;
+        let text =
+            |settings, scope| toml(&ContainerdInput { version, pause_image, settings, extra: &extra }, scope).unwrap();
+        let files = [
+            ("layer without settings", text(&nothing, Scope::Layer)),
+            ("layer with every setting", text(&everything, Scope::Layer)),
+            ("whole", text(&nothing, Scope::Whole)),
+        ];
+        let files = files.map(|(title, text)| format!("--- {title}\n{text}"));
+        assert_snapshot!(format!("containerd_{}_{}", version.major, version.minor), files.concat());
+    }
 }
 
 #[test]
 fn hosts_of_docker_hub() {
-    let (key, text) = hosts(&mirror("docker.io", &["https://mirror.example", "http://second.example:5000"]));
+    // Each once, in their order.
+    let endpoints = ["https://mirror.example", "http://second.example:5000", "https://mirror.example"];
+    let (key, text) = hosts(&mirror("docker.io", &endpoints));
     assert_eq!(key, "hosts.docker.io.toml");
-    assert_snapshot!(text);
-}
-
-#[test]
-fn hosts_of_a_registry_with_a_port() {
-    let (key, text) = hosts(&mirror("registry.example:5000", &["https://mirror.example/v2/own"]));
-    assert_eq!(key, "hosts.registry.example_5000_.toml");
     assert_snapshot!(text);
 }

@@ -41,9 +41,6 @@ pub struct ContainerdInput<'a> {
 }
 
 /// The content of the configuration file.
-///
-/// # Errors
-/// An unknown version, or settings that this version cannot read.
 pub fn toml(input: &ContainerdInput, scope: Scope) -> Result<String, Problem> {
     let line = release_line(input.version)?;
     let (comment, file) = checked(input, line, scope)?;
@@ -51,17 +48,11 @@ pub fn toml(input: &ContainerdInput, scope: Scope) -> Result<String, Problem> {
 }
 
 /// How a release line reads settings that are added to its main file.
-///
-/// # Errors
-/// An unknown version.
 pub fn drop_in(version: ContainerdVersion) -> Result<DropIn, Problem> {
     Ok(release_line(version)?.drop_in)
 }
 
 /// The partial settings merged into an existing main file. Comments of that file are not kept.
-///
-/// # Errors
-/// Those of [`toml()`], and a file that cannot be parsed or has another structure.
 pub fn merged_into(main: &str, path: &str, input: &ContainerdInput) -> Result<String, Problem> {
     let mut file: Table = main.parse().map_err(|error: toml::de::Error| {
         Problem::new(path, format!("the file is not TOML: {}", error.message()), "correct the file")
@@ -207,7 +198,6 @@ fn cni_bin(file: &mut Table, line: &ReleaseLine, directory: &str, scope: Scope) 
     }
 }
 
-/// The handlers for process and for Hyper-V isolation.
 fn handlers(file: &mut Table, line: &ReleaseLine) {
     let scrub_logs = line.first >= facts::SCRUB_LOGS_SINCE;
     for (handler, hyperv) in [(facts::PROCESS_HANDLER, false), (facts::HYPERV_HANDLER, true)] {
