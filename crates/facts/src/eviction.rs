@@ -1,15 +1,11 @@
 //! The eviction signals of a Windows kubelet and their default thresholds.
 //!
-//! Sources: `pkg/kubelet/eviction/defaults_windows.go` (1.31 to 1.36) and before it `defaults_others.go` (1.26 to
-//! 1.30) and `pkg/kubelet/apis/config/v1beta1/defaults_others.go` (1.21) of kubernetes/kubernetes;
-//! `config/v1beta1/types.go` of kubernetes/kubelet (2026-07-23) for the effect of one explicit key on the others;
-//! kubernetes/website, `node-pressure-eviction.md` (1.31), for the signals; for their measurement at 1.36.2:
-//! `pkg/kubelet/eviction/helpers.go` and `helpers_windows.go`, `pkg/kubelet/stats/cri_stats_provider.go` and
-//! `pkg/kubelet/winstats/winstats.go` (`GetDirFsInfo`) of kubernetes/kubernetes.
-//!
-//! kubernetes/kubernetes pull request 141844 (2026-09, open) states that Windows never observes imagefs.available, and
-//! removes it from the defaults. The sources above observe it, on the disk that the CRI names, and this table follows
-//! them.
+//! Sources, in `pkg/kubelet` of kubernetes/kubernetes: `eviction/defaults_windows.go` (1.31 to 1.36), `eviction/defaults_others.go`
+//! (1.26 to 1.30), `apis/config/v1beta1/defaults_others.go` (1.21); for the measurement at 1.36.2 `eviction/helpers.go` and
+//! `helpers_windows.go`, `stats/cri_stats_provider.go`, `winstats/winstats.go` (`GetDirFsInfo`); kubernetes/kubelet,
+//! `config/v1beta1/types.go` (2026-07-23), for the effect of one key on the others; kubernetes/website,
+//! `node-pressure-eviction.md` (1.31). Pull request 141844 (2026-09, open) states that Windows never observes imagefs.available:
+//! these sources observe it.
 
 use std::fmt;
 

@@ -10,7 +10,6 @@
 pub struct ExitCode {
     /// The code, without a sign.
     pub code: u32,
-    /// Its name in the headers of Windows.
     pub name: &'static str,
     pub meaning: &'static str,
 }

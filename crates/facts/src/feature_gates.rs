@@ -1,26 +1,19 @@
 //! The feature gates that a kubelet knows, by minor.
 //!
 //! A kubelet does not start with an unknown gate, with a locked gate that is set against its default, or, from 1.35 on,
-//! with an enabled gate that depends on a disabled one. It knows every gate of `pkg/features` in
-//! kubernetes/kubernetes and of the libraries it is linked with.
+//! with an enabled gate that depends on a disabled one.
 //!
-//! Sources: `pkg/features/kube_features.go` of kubernetes/kubernetes (with `versioned_kube_features.go` in 1.31 and
-//! 1.32) at v1.17.2, v1.18.1, v1.19.2, v1.20.0, v1.21.2, v1.22.3, v1.23.1, v1.24.15, v1.25.6, v1.26.11, v1.27.14,
-//! v1.28.10, v1.29.14, v1.30.11, v1.31.13, v1.32.6, v1.33.3, v1.34.3, v1.35.4 and v1.36.2, as Go modules vendor it; at
-//! the newest patch release of each minor (to v0.36.3), `pkg/features` of kubernetes/apiserver and
-//! apiextensions-apiserver, `features` of client-go, `pkg/features` of controller-manager, and `logs`,
-//! `metrics/features` and `zpages/features` of component-base, which `cmd/kubelet/app/server.go` and
-//! `pkg/kubelet/server/server.go` register. The first minors before 1.17 are from v1.14.0 and from the comments of
-//! v1.17.2.
+//! Sources: `pkg/features/kube_features.go` of kubernetes/kubernetes (with `versioned_kube_features.go` in 1.31 and 1.32) at
+//! v1.17.2, v1.18.1, v1.19.2, v1.20.0, v1.21.2, v1.22.3, v1.23.1, v1.24.15, v1.25.6, v1.26.11, v1.27.14, v1.28.10, v1.29.14,
+//! v1.30.11, v1.31.13, v1.32.6, v1.33.3, v1.34.3, v1.35.4, v1.36.2 and v1.37.2 (2026-10-27); the gates of the libraries that
+//! the kubelet is linked with, at the newest patch release of each minor (to v0.36.3): apiserver, apiextensions-apiserver,
+//! client-go, controller-manager, and `logs`, `metrics/features` and `zpages/features` of component-base. Minors before 1.17:
+//! v1.14.0 and the comments of v1.17.2. Where a later minor corrects a specification, a row follows the minor itself, and where
+//! a library disagrees, what the kubelet registers last.
 //!
-//! For 1.37: the same files of the Go modules k8s.io/kubernetes v1.37.2 (2026-10-27), and of its libraries. Upstream corrects the
-//! specifications of earlier minors there: a table of the comparison has those in which these rows follow the sources of the minor
-//! itself.
-//!
-//! Patch releases rarely change a gate. Where one did, the row has the later state: SchedulerAsyncAPICalls is off from
-//! 1.34.2 and 1.35.1, MaxUnavailableStatefulSet from 1.35.2 or later, StatefulSetSemanticRevisionComparison came with
-//! 1.34.2, OrderedNamespaceDeletion with 1.30.11, 1.31.7 or later and 1.32.3. Where kubernetes/kubernetes and a library
-//! disagreed, as about APIServingWithRoutine in 1.30.0, the row has what the kubelet registers last.
+//! Where a patch release changed a gate, the row has the later state: SchedulerAsyncAPICalls is off from 1.34.2 and 1.35.1,
+//! MaxUnavailableStatefulSet from 1.35.2 or later, StatefulSetSemanticRevisionComparison came with 1.34.2,
+//! OrderedNamespaceDeletion with 1.30.11, 1.31.7 or later and 1.32.3.
 
 mod announced;
 mod dependencies;
@@ -84,11 +77,6 @@ impl FeatureGate {
     pub fn default_in(&self, minor: Minor) -> bool {
         self.spec_in(minor).is_some_and(|spec| spec.default)
     }
-
-    /// The value to which a minor locks the gate.
-    pub fn locked_to(&self, minor: Minor) -> Option<bool> {
-        self.spec_in(minor).filter(|spec| spec.locked).map(|spec| spec.default)
-    }
 }
 
 /// The gate with this name, if any minor that was read knows it.
@@ -96,13 +84,11 @@ pub fn feature_gate(name: &str) -> Option<&'static FeatureGate> {
     GATES.binary_search_by(|gate| gate.name.cmp(name)).ok().map(|index| &GATES[index])
 }
 
-/// Whether a kubelet accepts the setting of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateState {
     Accepted,
     /// The minor is older than those that were read, or newer and no minor that was read knows the gate.
     NotChecked,
-    /// It does not know the gate, and does not start.
     Unknown,
     /// The gate is locked to this value, or removed. The kubelet does not start with the other value.
     Locked(bool),
@@ -117,8 +103,8 @@ pub fn gate_state(name: &str, value: bool, minor: Minor) -> GateState {
         None if (OLDEST_READ..=NEWEST_READ).contains(&minor) => GateState::Unknown,
         None => GateState::NotChecked,
         Some(gate) if !gate.known_in(minor.min(NEWEST_READ)) => GateState::Unknown,
-        Some(gate) => match gate.locked_to(minor.min(NEWEST_READ)) {
-            Some(only) if only != value => GateState::Locked(only),
+        Some(gate) => match gate.spec_in(minor.min(NEWEST_READ)) {
+            Some(spec) if spec.locked && spec.default != value => GateState::Locked(spec.default),
             _ if minor < OLDEST_READ => GateState::NotChecked,
             _ => GateState::Accepted,
         },
@@ -155,7 +141,6 @@ mod tests {
             ("GitRepoVolumeDriver", true, 36, GateState::Locked(false)),
             ("AllBeta", false, 30, GateState::Accepted),
             ("NoSuchGate", true, 30, GateState::Unknown),
-            ("NoSuchGate", true, 36, GateState::Unknown),
             // Registered by the kubelet itself, outside pkg/features.
             ("ContextualLogging", false, 36, GateState::Accepted),
             ("LoggingAlphaOptions", true, 36, GateState::Accepted),
@@ -165,16 +150,7 @@ mod tests {
             ("ComponentSLIs", true, 35, GateState::Unknown),
             ("NativeHistograms", true, 36, GateState::Accepted),
             ("NativeHistograms", true, 35, GateState::Unknown),
-        ];
-        for (name, value, minor, expected) in table {
-            assert_eq!(gate_state(name, value, Minor(minor)), expected, "{name}={value} in 1.{minor}");
-        }
-    }
-
-    #[test]
-    fn a_newer_minor_is_treated_as_the_newest_that_was_read_except_for_gates_that_no_minor_knows() {
-        let table = [
-            ("WindowsCPUAndMemoryAffinity", true, 37, GateState::Accepted),
+            // A newer minor is treated as the newest that was read, except for gates that no minor knows.
             ("WindowsCPUAndMemoryAffinity", true, 38, GateState::Accepted),
             ("RetryGenerateName", true, 36, GateState::Accepted),
             ("RetryGenerateName", true, 37, GateState::Unknown),
@@ -193,35 +169,6 @@ mod tests {
         ];
         for (name, value, minor, expected) in table {
             assert_eq!(gate_state(name, value, Minor(minor)), expected, "{name}={value} in 1.{minor}");
-        }
-    }
-
-    #[test]
-    fn gates_of_windows_nodes_have_the_defaults_of_upstream() {
-        /// The first and the last minor in which a gate is enabled by default.
-        const ENABLED: &[(&str, &[(u32, u32)])] = &[
-            ("NodeLogQuery", &[(36, 37)]),
-            ("GracefulNodeShutdown", &[(21, 37)]),
-            ("GracefulNodeShutdownBasedOnPodPriority", &[(24, 37)]),
-            ("WindowsGracefulNodeShutdown", &[(34, 37)]),
-            ("WindowsCPUAndMemoryAffinity", &[]),
-            ("WindowsHostNetwork", &[(26, 32)]),
-            ("WinDSR", &[(33, 37)]),
-            ("WinOverlay", &[(20, 37)]),
-            ("ImageMaximumGCAge", &[(30, 37)]),
-            ("KubeletEnsureSecretPulledImages", &[(35, 37)]),
-            ("KubeletCrashLoopBackOffMax", &[(35, 37)]),
-            ("KubeletTracing", &[(27, 37)]),
-            ("KMSv1", &[(28, 28)]),
-            ("WatchList", &[(32, 32), (34, 37)]),
-            ("SeparateCacheWatchRPC", &[(28, 32)]),
-        ];
-        for (name, spans) in ENABLED {
-            let gate = feature_gate(name).unwrap();
-            for minor in (OLDEST_READ.0..=NEWEST_READ.0).map(Minor).filter(|minor| gate.known_in(*minor)) {
-                let expected = spans.iter().any(|(from, to)| (*from..=*to).contains(&minor.0));
-                assert_eq!(gate.default_in(minor), expected, "{name} in {minor}");
-            }
         }
     }
 

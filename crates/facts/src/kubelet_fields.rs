@@ -1,36 +1,25 @@
 //! The fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1): the first minor of each, its type, its support on
 //! Windows, its flag, its defaults, and whether the node agent writes it. No field was removed between 1.14 and 1.37.
 //!
-//! Sources: names, types and first minors from `config/v1beta1/types.go` of kubernetes/kubelet, release branches 1.14
-//! to 1.36, v0.37.0-beta.0, and the main branch at 63b3249 (2026-07-23) for the fields since 1.37; ranges and
-//! enumerations from `pkg/kubelet/apis/config/validation/validation.go` of kubernetes/kubernetes v1.36.2; support on
-//! Windows from `validation_windows.go` in the same directory (1.21 to 1.36; its checks of 1.37 as pull requests after its code
-//! freeze have them), and for `systemCgroups` from kubelet.exe 1.36.2; `pkg/kubelet/cm/container_manager_windows.go`, `pkg/kubelet/cm/memorymanager/memory_manager.go` and
-//! `pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go` (1.36). That Linux mechanisms (cgroups, iptables,
-//! sysctls, seccomp, swap, rlimits) have no effect on Windows is inferred: no code for Windows reads their fields.
-//!
-//! `resolvConf`: `pkg/kubelet/network/dns/dns_windows.go` (kubernetes/kubernetes#110566 and #116800, both 1.27: a Windows kubelet
-//! accepts an empty value, `Host`, or an existing file); `KubeletConfigurationPathRefs` in `pkg/kubelet/apis/config/helpers.go`,
-//! by which `Host` in a file becomes a path below the directory of that file.
-//!
-//! Flags: `content/en/docs/reference/command-line-tools-reference/kubelet.md` of kubernetes/website (00cce41); rancher/rke2 and
-//! Azure/AgentBaker (both 2026-08-21) for those of TLS and synchronization; `AddKubeletConfigFlags` in
-//! `cmd/kubelet/app/options/options.go` of kubernetes/kubernetes for those of settings that winpool always writes. Those of
-//! `registerWithTaints` and `featureGates` are not listed: the first is read only when a node registers, and the second is
-//! merged with the field.
-//!
-//! Defaults are listed of fields that describe how a kubelet works; not of those that connect a node to its cluster, such as
-//! `clusterDNS`, and of those that have no effect on Windows. Sources: the comments in `config/v1beta1/types.go` of
-//! kubernetes/kubelet, release branches 1.20 to 1.36, and `pkg/kubelet/apis/config/v1beta1/defaults.go` of
-//! kubernetes/kubernetes, main branch (2026-08). They disagree about `nodeStatusReportFrequency` in 1.20 (1m in the comment, 5m
-//! from 1.21 on), `shutdownGracePeriod` and `shutdownGracePeriodCriticalPods` in 1.20 (30s and 10s in the comment, 0s from 1.21
-//! on), and the spelling of `None`; this table has the later values, and the spelling of the code.
+//! Sources, of kubernetes/kubernetes if no repository is named:
+//! - names, types, first minors: kubernetes/kubelet, `config/v1beta1/types.go`, 1.14 to 1.36, v0.37.0-beta.0 and 63b3249
+//!   (2026-07-23); ranges and enumerations: `pkg/kubelet/apis/config/validation/validation.go` (1.36.2);
+//! - support on Windows: `validation_windows.go` beside it (1.21 to 1.37), kubelet.exe 1.36.2 for `systemCgroups`, and under
+//!   `pkg/kubelet` (1.36) `cm/container_manager_windows.go`, `cm/memorymanager/memory_manager.go` and
+//!   `nodeshutdown/nodeshutdown_manager_windows.go`. That Linux mechanisms have no effect is inferred: no code for Windows reads
+//!   their fields;
+//! - `resolvConf`: `pkg/kubelet/network/dns/dns_windows.go` (#110566 and #116800, 1.27), and `KubeletConfigurationPathRefs` in
+//!   `pkg/kubelet/apis/config/helpers.go`: `Host` in a file becomes a path below the directory of that file;
+//! - flags: kubernetes/website, `command-line-tools-reference/kubelet.md` (00cce41), rancher/rke2 and Azure/AgentBaker
+//!   (2026-08-21), and `cmd/kubelet/app/options/options.go`. Not those of `registerWithTaints`, which is read only when a node
+//!   registers, and of `featureGates`, which is merged with the field;
+//! - defaults, of fields that describe how a kubelet works: the comments in `types.go` (1.20 to 1.36), and
+//!   `pkg/kubelet/apis/config/v1beta1/defaults.go` (2026-08), which is followed where 1.20 disagrees.
 
 use super::Minor;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldType {
-    /// `true` or `false`.
     Bool,
     /// An integer between two bounds, both included.
     Integer(i64, i64),
@@ -58,13 +47,11 @@ pub enum FieldType {
     GracePeriods,
     Object(&'static [(&'static str, FieldType)]),
     Objects(&'static [(&'static str, FieldType)]),
-    /// A number or a string.
     Scalar,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldSupport {
-    /// It has the same effect as on Linux.
     Supported,
     /// It is accepted and has no effect, for this reason.
     NoEffect(&'static str),
@@ -91,7 +78,6 @@ use Agent::{Refuses, Writes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultValue {
-    /// `true` or `false`.
     Bool(bool),
     Integer(i64),
     /// A string, or a duration in Go's format.
@@ -103,7 +89,6 @@ use DefaultValue::{Bool, Integer, Text, Unset};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
-    /// Whether the node agent writes it.
     pub agent: Agent,
     pub name: &'static str,
     pub field_type: FieldType,
@@ -435,20 +420,5 @@ mod tests {
             assert!(!is_refused || field.agent == Agent::Refuses, "{}", field.name);
         }
         assert_eq!(FIELDS.iter().filter(|field| field.agent == Agent::Writes).count(), 59);
-    }
-
-    #[test]
-    fn a_field_has_its_first_minor() {
-        let table = [
-            ("evictionHard", 14),
-            ("shutdownGracePeriod", 20),
-            ("registerWithTaints", 23),
-            ("containerRuntimeEndpoint", 27),
-            ("mergeDefaultEvictionSettings", 33),
-            ("defaultPodSysctls", 37),
-        ];
-        for (name, since) in table {
-            assert_eq!(field(name).unwrap().since, Minor(since), "{name}");
-        }
     }
 }

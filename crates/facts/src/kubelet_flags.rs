@@ -7,7 +7,6 @@
 
 use super::Minor;
 
-/// A flag and the minors that know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KubeletFlag {
     /// The name, without the dashes.
@@ -30,7 +29,6 @@ const fn until(name: &'static str, last: u32) -> KubeletFlag {
     KubeletFlag { name, last: Some(Minor(last)) }
 }
 
-/// The priority class of the kubelet's process.
 pub const WINDOWS_PRIORITYCLASS: KubeletFlag = always("windows-priorityclass");
 /// The taints with which a new node registers. The flag is deprecated, because there is a field for them.
 pub const REGISTER_WITH_TAINTS: KubeletFlag = always("register-with-taints");
@@ -39,7 +37,6 @@ pub const RESOLV_CONF: KubeletFlag = always("resolv-conf");
 /// The verbosity of the log, for which there is a field too.
 pub const V: KubeletFlag = always("v");
 
-/// Every flag of this table.
 pub const FLAGS: &[KubeletFlag] = &[
     WINDOWS_PRIORITYCLASS,
     REGISTER_WITH_TAINTS,

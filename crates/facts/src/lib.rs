@@ -37,7 +37,6 @@ use jiff::civil::{Date, date};
 pub use runtimes::ContainerRuntime;
 pub use versions::{Build, ContainerdLine, ContainerdVersion, KubeletVersion, Minor, OsVersion, ParseVersionError};
 
-/// A table of facts and its sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Its module.
@@ -53,7 +52,6 @@ pub struct Table {
     pub sources: &'static [&'static str],
 }
 
-/// How a table is compared with its sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     /// By a test, with the sources in pinned Go modules.

@@ -4,18 +4,13 @@
 //! Sources:
 //! - default tags: kubernetes/sig-release release notes (1.31 #125112, 1.34 #130713, 1.36 #138199), and kubernetes-sigs/kubespray
 //!   pull request 10112 for 3.9, the default from 1.26 on;
-//! - entries of registry.k8s.io/pause: kubernetes/kubernetes, `build/pause/CHANGELOG.md` (3.10.1, 2025) and
-//!   `build/pause/Makefile` (3.10 and 3.10.2), pull requests 136960 and 138195 (2026-02, 2026-04). The changelog has a
-//!   Windows entry in 3.4 and one for 20H2 in 3.4.1; issue 100708 (2021-03), which examined the registry, found 3.4.1
-//!   to be the first tag with Windows and 3.5 the first with 20H2; this table follows it;
-//! - entries of the Microsoft registry: kubernetes/kubernetes issue 87339 (k8s/core/pause:1.2.0), containerd/cri pull
-//!   request 1532 (1.4.0), k0sproject/k0s pull request 642 (1.4.1), kubernetes-sigs/image-builder pull request 1068
-//!   (which tags exist: there is no 3.7) and 1985 (2025 from 3.10.1-3); kubernetes/website, `intro.md`, says that the
-//!   image is built from upstream's source, so a tag has the builds of upstream's tag. oss/v2 is used from 3.10.1 on,
-//!   when Azure/AgentBaker adopted it for Windows (pull request 7083, 2025-09); its earlier tags are for Linux.
-//!
-//! The entry for Windows Server 2019 in 3.10.2 is inferred: the base image added Windows Server 2025, and no
-//! source mentions a removal.
+//! - registry.k8s.io/pause: kubernetes/kubernetes, `build/pause/CHANGELOG.md` (3.10.1, 2025) and `Makefile` (3.10, 3.10.2), pull
+//!   requests 136960 and 138195 (2026), and issue 100708 (2021-03), which examined the registry and is followed for 3.4.1 and 3.5.
+//!   That 3.10.2 still has Windows Server 2019 is inferred;
+//! - Microsoft's registry: kubernetes/kubernetes issue 87339, containerd/cri pull request 1532 (1.4.0), k0sproject/k0s pull request
+//!   642 (1.4.1), kubernetes-sigs/image-builder pull requests 1068 (there is no 3.7) and 1985 (3.10.1-3), kubernetes/website,
+//!   `intro.md` (a tag has the builds of upstream's tag), Azure/AgentBaker pull request 7083 (2025-09): oss/v2 from 3.10.1 on; its
+//!   earlier tags are for Linux.
 
 use std::fmt;
 
@@ -28,7 +23,6 @@ use super::{
 pub enum PausePublisher {
     /// Microsoft's rebuild, with Authenticode-signed Windows binaries.
     Microsoft,
-    /// The Kubernetes project.
     Upstream,
 }
 
@@ -46,7 +40,6 @@ impl fmt::Display for PauseImage {
     }
 }
 
-/// A pause image and the Windows builds in its manifest list.
 pub(super) struct Entry {
     image: PauseImage,
     builds: &'static [u32],
@@ -56,7 +49,6 @@ const fn entry(repository: &'static str, tag: &'static str, builds: &'static [u3
     Entry { image: PauseImage { repository, tag }, builds }
 }
 
-/// The Kubernetes project's repository.
 pub const UPSTREAM: &str = "registry.k8s.io/pause";
 /// Microsoft's current repository.
 pub const MICROSOFT: &str = "mcr.microsoft.com/oss/v2/kubernetes/pause";
@@ -135,8 +127,7 @@ pub fn choose(
     exact.or_else(|| allowed().find(|entry| runs(entry, host, containerd))).map(|entry| entry.image)
 }
 
-/// Whether a pause image has an entry for exactly this build, as a utility VM requires. `None` if the image is not in
-/// the tables.
+/// Whether a pause image has an entry for exactly this build. `None` if the image is not in the tables.
 pub fn has_build(repository: &str, tag: &str, build: Build) -> Option<bool> {
     listed(repository, tag).map(|entry| entry.builds.contains(&build.0))
 }
@@ -146,13 +137,6 @@ pub fn runs_on(repository: &str, tag: &str, host: OsVersion, containerd: Option<
     listed(repository, tag).map(|entry| runs(entry, host, containerd))
 }
 
-/// The Windows builds in a pause image. `None` if the image is not in the tables or has none.
-pub fn builds_of(repository: &str, tag: &str) -> Option<impl Iterator<Item = Build>> {
-    let entry = listed(repository, tag).filter(|entry| !entry.builds.is_empty())?;
-    Some(entry.builds.iter().map(|&build| Build(build)))
-}
-
-/// Whether a pause image is in the tables.
 pub fn has_tag(repository: &str, tag: &str) -> bool {
     listed(repository, tag).is_some()
 }
@@ -189,10 +173,7 @@ fn sort_key(tag: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        builds::RELEASES,
-        support::{self, builds_supported_by},
-    };
+    use crate::{builds::RELEASES, support};
 
     /// For each minor the default tag, and the chosen tag for each of [`RELEASES`] with a current containerd; `-` for
     /// none.
@@ -260,31 +241,6 @@ mod tests {
     }
 
     #[test]
-    fn each_supported_build_of_each_minor_has_a_pause_image_in_both_registries() {
-        for minor in (support::OLDEST.0..=support::NEWEST.0).map(Minor) {
-            for &build in builds_supported_by(minor).unwrap() {
-                for registry in [PausePublisher::Microsoft, PausePublisher::Upstream] {
-                    assert!(choose(registry, minor, host(build), CURRENT).is_some(), "{registry:?} {minor} {build}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_repository_is_one_that_has_the_tag() {
-        let table = [
-            (PausePublisher::Microsoft, 30, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
-            (PausePublisher::Microsoft, 33, 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.10"),
-            (PausePublisher::Microsoft, 34, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
-            (PausePublisher::Microsoft, 36, 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2"),
-            (PausePublisher::Upstream, 36, 26100, "registry.k8s.io/pause:3.10.2"),
-        ];
-        for (registry, minor, build, image) in table {
-            assert_eq!(chosen(registry, minor, build, CURRENT).as_deref(), Some(image));
-        }
-    }
-
-    #[test]
     fn a_containerd_without_the_stable_abi_rule_needs_an_entry_for_the_exact_build() {
         let old = Some(ContainerdVersion::new(1, 7, 5));
         let table = [
@@ -294,6 +250,7 @@ mod tests {
             (PausePublisher::Microsoft, 36, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2")),
             (PausePublisher::Upstream, 30, 25398, None),
             (PausePublisher::Upstream, 30, 20348, Some("registry.k8s.io/pause:3.9")),
+            (PausePublisher::Microsoft, 30, 20348, Some("mcr.microsoft.com/oss/kubernetes/pause:3.9")),
         ];
         for (registry, minor, build, image) in table {
             assert_eq!(chosen(registry, minor, build, old).as_deref(), image, "{registry:?} 1.{minor} on {build}");

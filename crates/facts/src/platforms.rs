@@ -1,40 +1,26 @@
 //! What the node pools of platforms take of a profile and of a pool, for Windows nodes: the field, flag or file for
-//! each setting, or what happens instead.
+//! each setting, or what happens instead. A setting for which no source was found is not taken.
 //!
-//! Sources, by repository, path and the date of what was read:
-//! - eksctl-io/eksctl (2026-08-21): `pkg/apis/eksctl.io/v1alpha5/types.go` and `validation.go` (no
-//!   `kubeletExtraConfig` for Windows; `overrideBootstrapCommand`; labels of kubernetes.io and k8s.io are rejected),
-//!   `pkg/nodebootstrap/windows.go` and `windows_test.go` (the variables of an override), `amitype.go` beside the types
-//!   (its images).
-//! - awsdocs/amazon-eks-user-guide (18559e7, 2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`: the arguments of
-//!   `Start-EKSBootstrap.ps1`, and the cached pause image. The script itself is published only up to Kubernetes 1.17;
-//!   there (bgsilvait/EKS at f27f2c9c, `Windows/Start-EKSBootstrap_117_DSR.ps1`, read 2026-11) it writes
-//!   `kubelet-config.json`, creates the services, and appends `-KubeletExtraArgs` to the flags of the service kubelet.
-//! - kubernetes/website (00cce41, with the gates of 1.34),
-//!   `content/en/docs/reference/command-line-tools-reference/kubelet.md`: the labels with which a kubelet registers.
-//! - MicrosoftDocs/azure-aks-docs (2026-08-21), in `articles/aks`: `custom-node-configuration.md`,
-//!   `node-resource-reservations.md`, `concepts-network-ip-address-planning.md` (10 to 250 pods), `http-proxy.md`,
-//!   `create-node-pools.md`, `use-node-taints.md`. Azure/AgentBaker (2026-08-21), `pkg/agent/datamodel/types.go` (the
-//!   size of logs in MiB), `staging/cse/windows/provisioningscripts/kubeletstart.ps1` and `containerd2template.toml`.
-//!   Azure/azure-cli, `validate_taint` in `_validators.py`: a taint needs a value.
-//! - aws/karpenter-provider-aws (2026-08-21): `pkg/apis/v1/ec2nodeclass.go` (Windows aliases only with the version
-//!   latest), `pkg/providers/amifamily/bootstrap/bootstrap.go` and `windows.go`,
-//!   `pkg/controllers/nodeclass/validation.go` and `website/content/en/preview/concepts/nodeclasses.md`. v1.14.1 and
-//!   earlier have only the twelve fields in the schema; later the schema is open, and others stop the NodeClass with
-//!   reason UnsupportedKubeletConfiguration. For `amiFamily: Custom`, which may have the alias of a Windows image
-//!   (`ec2nodeclass.go`, `pkg/providers/amifamily/ami.go`): `custom.go` and `bootstrap/custom.go` (the user data are passed
-//!   as they are), `nodeclasses.md` (they register `karpenter.sh/unregistered:NoExecute`, and repeat `spec.kubelet`).
-//!   kubernetes-sigs/karpenter (007859a5, read 2026-11), `pkg/controllers/nodeclaim/lifecycle/registration.go`: labels and
-//!   taints of the NodePool are set in the patch that removes this taint.
-//! - rancher/rke2 (2026-08-21), `pkg/executor/pebinary/pebinary.go` (strips arguments with eviction-hard and
-//!   eviction-minimum-reclaim), `pkg/cli/cmds/agent.go` and `root.go`; rancher/rke2#4043 and k3s-io/k3s#10433 for
-//!   `kubelet.conf.d` since 1.32; rancher/rke2-docs (2026-08-20), `docs/install/configuration.md`,
-//!   `private_registry.md`, `docs/advanced.md` and `docs/reference/windows_agent_config.md`.
-//!
-//! A setting for which no source was found is not taken. Sources are incomplete for containerd of RKE2: since
-//! k3s-io/k3s#11707 (2025-02) its configuration on Windows has the template of Linux, which since k3s-io/k3s#13680
-//! (2026-02) imports a directory. That this works with paths of Windows was not found, so these settings are not
-//! taken. For mirrors, only endpoints without a path and with /v2 are described.
+//! Sources:
+//! - eksctl-io/eksctl (2026-08-21): `types.go`, `validation.go` and `amitype.go` in `pkg/apis/eksctl.io/v1alpha5`,
+//!   `pkg/nodebootstrap/windows.go` and `windows_test.go`;
+//! - awsdocs/amazon-eks-user-guide (18559e7, 2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`, and of
+//!   `Start-EKSBootstrap.ps1`, which is published only up to Kubernetes 1.17, bgsilvait/EKS (f27f2c9c, read 2026-11),
+//!   `Windows/Start-EKSBootstrap_117_DSR.ps1`: it appends `-KubeletExtraArgs` to the flags of the service kubelet;
+//! - kubernetes/website (00cce41), `command-line-tools-reference/kubelet.md`: the labels with which a kubelet registers;
+//! - MicrosoftDocs/azure-aks-docs (2026-08-21), `articles/aks`: `custom-node-configuration.md`, `node-resource-reservations.md`,
+//!   `concepts-network-ip-address-planning.md`, `http-proxy.md`, `create-node-pools.md`, `use-node-taints.md`; Azure/AgentBaker
+//!   (2026-08-21), `pkg/agent/datamodel/types.go`, `kubeletstart.ps1` and `containerd2template.toml` in `staging/cse/windows`;
+//!   Azure/azure-cli, `validate_taint` in `_validators.py`;
+//! - aws/karpenter-provider-aws (2026-08-21), `pkg/apis/v1/ec2nodeclass.go`, `pkg/providers/amifamily` with `bootstrap`,
+//!   `pkg/controllers/nodeclass/validation.go`, `nodeclasses.md`: other than the twelve fields stop the NodeClass with reason
+//!   UnsupportedKubeletConfiguration; kubernetes-sigs/karpenter (007859a5, read 2026-11),
+//!   `pkg/controllers/nodeclaim/lifecycle/registration.go`: `karpenter.sh/unregistered` is removed with the patch of labels and
+//!   taints;
+//! - rancher/rke2 (2026-08-21), `pkg/executor/pebinary/pebinary.go`, `pkg/cli/cmds/agent.go` and `root.go`; rancher/rke2#4043 and
+//!   k3s-io/k3s#10433 for `kubelet.conf.d`; rancher/rke2-docs (2026-08-20), `configuration.md`, `private_registry.md`,
+//!   `advanced.md`, `windows_agent_config.md`. Its containerd imports a directory since k3s-io/k3s#13680 (2026-02); that this works
+//!   on Windows was not found.
 
 use jiff::civil::{Date, date};
 
@@ -43,11 +29,8 @@ use super::{Build, Minor, kubelet_fields::field};
 /// A platform that makes nodes itself, in one of its ways to configure them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Platform {
-    /// A self-managed node group of Amazon EKS, made by eksctl.
     Eks,
-    /// A node pool of Azure Kubernetes Service.
     Aks,
-    /// Nodes of Karpenter on AWS.
     Karpenter,
     /// Nodes of Karpenter on AWS whose user data call the bootstrap script of EKS themselves.
     KarpenterUserData,
@@ -57,9 +40,7 @@ pub enum Platform {
     Rke2WithFlags,
 }
 
-/// A setting of a profile or a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // as in the API
 pub enum Setting {
     SystemReserved,
     KubeReserved,
@@ -84,7 +65,6 @@ pub enum Setting {
     Labels,
 }
 
-/// What a platform does with a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// It has a field or an argument for it.
@@ -107,7 +87,6 @@ impl Platform {
     pub const ALL: [Self; 6] =
         [Self::Eks, Self::Aks, Self::Karpenter, Self::KarpenterUserData, Self::Rke2, Self::Rke2WithFlags];
 
-    /// The name in messages.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Eks => "EKS (self-managed node group)",
@@ -198,9 +177,7 @@ impl Platform {
     }
 }
 
-/// The first RKE2 that starts the kubelet with a directory of configuration.
 pub const RKE2_DROP_INS_SINCE: Minor = Minor(32);
-/// The end of a build of Windows on a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retirement {
     pub build: Build,
@@ -228,7 +205,6 @@ const fn retirement(build: u32, last_minor: Option<u32>, unsupported_from: Date,
     Retirement { build: Build(build), last_minor, unsupported_from, no_images_from }
 }
 
-/// The images for each build of Windows.
 #[rustfmt::skip]
 const IMAGES: &[(Platform, u32, &str)] = &[
     (Platform::Eks,       17763, "WindowsServer2019CoreContainer"),
@@ -370,7 +346,6 @@ impl Setting {
 const KARPENTER_FIELDS: &[&str] =
     &["clusterDNS", "podsPerCore", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod"];
 
-/// The flag of the kubelet for a field of its configuration.
 pub fn kubelet_flag(name: &str) -> Option<&'static str> {
     field(name)?.flag
 }

@@ -1,22 +1,18 @@
 //! The fields of a pod's spec that Windows does not support: those that the API server rejects, and those that it
 //! accepts but that have no effect or fail.
 //!
-//! Sources: [`REJECTED`] from the comment on `PodSpec.os` in kubernetes/api, `core/v1/types.go`, tags v0.23.0 to
-//! v0.37.0 (2021-12 to 2026-08), and their values from `validateWindows` of kubernetes/kubernetes,
-//! `pkg/apis/core/validation/validation.go` (2025), which checks containers of every type; the meaning of each field on
-//! Windows from kubernetes/website, `docs/concepts/windows/intro.md` ("API compatibility"),
-//! `docs/concepts/storage/windows-storage.md` and `docs/concepts/services-networking/windows-networking.md` (1.31 to
-//! 1.36). For [`UNSUPPORTED`]: subPath also from the release notes of Kubernetes 1.37 (kubernetes/kubernetes pull
-//! request 138367), which fix it on Windows, while those pages still list it as unsupported; NFS and file modes from
-//! `windows-storage.md`; resizePolicy from kubernetes/kubernetes issue 128617 and pull request 129216 (1.32: "Resizing
-//! Windows pods is not supported"); resourceClaims from `pkg/kubelet/cm/container_manager_windows.go` of v1.36.2, which
-//! prepares no resources; iSCSI from kubernetes/kubernetes issue 57548 and the list of volume plugins in
-//! `windows-storage.md`, which does not have it. [`MIN_MEMORY_LIMIT`]: `ParseAnnotationsMemory` in `internal/oci/uvm.go` of
-//! microsoft/hcsshim (2025), which divides the limit of the kubelet (`kuberuntime_container_windows.go`) by 1024 twice, and
-//! `internal/hcsoci/hcsdoc_wcow.go`, which sets no limit if the result is zero. [`USER_NAME`] and the names of
-//! credential specs: `validateWindowsSecurityContextOptions` in `pkg/apis/core/validation/validation.go` (1.16 to 1.36).
-//! [`HOST_PROCESS_USERS`]: kubernetes/website, `docs/tasks/configure-pod-container/create-hostprocess-pod.md` (1.26 to
-//! 1.36). [`STOP_SIGNAL`]: `validateStopSignal` in `pkg/apis/core/validation/validation.go` of v1.36.2.
+//! Sources, of kubernetes/kubernetes if no repository is named:
+//! - [`REJECTED`]: the comment on `PodSpec.os` in kubernetes/api, `core/v1/types.go`, v0.23.0 to v0.37.0 (2021-12 to 2026-08), and
+//!   `validateWindows` in `pkg/apis/core/validation/validation.go` (2025), which checks containers of every type;
+//! - the meaning on Windows: kubernetes/website, `docs/concepts`: `windows/intro.md`, `storage/windows-storage.md` and
+//!   `services-networking/windows-networking.md` (1.31 to 1.36);
+//! - [`UNSUPPORTED`]: subPath also pull request 138367 (fixed in 1.37), resizePolicy issue 128617 and pull request 129216 (1.32),
+//!   resourceClaims `pkg/kubelet/cm/container_manager_windows.go` (1.36.2), iSCSI issue 57548;
+//! - [`MIN_MEMORY_LIMIT`]: microsoft/hcsshim (2025), `ParseAnnotationsMemory` in `internal/oci/uvm.go`, which divides the limit of
+//!   `kuberuntime_container_windows.go` by 1024 twice, and `internal/hcsoci/hcsdoc_wcow.go`: zero is no limit;
+//! - [`USER_NAME`], credential specs and [`STOP_SIGNAL`]: `validateWindowsSecurityContextOptions` (1.16 to 1.36) and
+//!   `validateStopSignal` (1.36.2) in `validation.go`; [`HOST_PROCESS_USERS`]: kubernetes/website,
+//!   `create-hostprocess-pod.md` (1.26 to 1.36).
 
 use super::Minor;
 
@@ -104,12 +100,10 @@ pub enum Feature {
     /// Mounts of a part of a volume.
     SubPath,
     Nfs,
-    /// iSCSI volumes.
     Iscsi,
     FileMode,
     /// In-place resize of a container's resources.
     Resize,
-    /// Dynamic resource allocation.
     ResourceClaims,
 }
 

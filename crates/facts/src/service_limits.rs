@@ -1,12 +1,10 @@
 //! The Service features and limits of Windows nodes.
 //!
-//! Sources: kubernetes/website, `docs/concepts/services-networking/windows-networking.md` (1.31 and 1.36, tables
-//! "Windows Service Settings" and "Limitations") and `docs/reference/networking/virtual-ips.md` (session stickiness
-//! timeout); kubernetes/enhancements, KEP 5100 (2025-02) for Direct Server Return: the gate WinDSR is off by default up
-//! to 1.32 and on from 1.33, and both need `--enable-dsr=true`; aws/eks user guide, `windows-support.adoc` (2024), and
-//! Microsoft's KB5011551 (2022-03-22) for the 64 endpoints of earlier Windows Server 2019. For IPv6, which Windows
-//! nodes have only in dual-stack networks and with Services of a single family: kubernetes/website,
-//! `docs/concepts/services-networking/dual-stack.md`, "Windows support".
+//! Sources: kubernetes/website, in `docs`: `concepts/services-networking/windows-networking.md` (1.31 and 1.36),
+//! `reference/networking/virtual-ips.md`, and `concepts/services-networking/dual-stack.md` (IPv6 only in dual-stack networks, and
+//! Services of a single family); kubernetes/enhancements, KEP 5100 (2025-02): Direct Server Return needs the gate WinDSR, on from
+//! 1.33, and `--enable-dsr=true`; the EKS user guide, `windows-support.adoc` (2024), and Microsoft's KB5011551 (2022-03-22) for the
+//! 64 endpoints of earlier Windows Server 2019.
 
 use super::{Build, Minor, OsVersion};
 
@@ -25,8 +23,7 @@ pub const MAX_ENDPOINTS_BEFORE: u64 = 64;
 /// The update of Windows Server 2019 that raised the maximum number of endpoints.
 pub const MAX_ENDPOINTS_SINCE: OsVersion = OsVersion { build: Build(17763), revision: Some(2746) };
 
-/// The maximum number of endpoints of a Service on a host. An unknown revision of Windows Server 2019 counts as an old
-/// one.
+/// The most endpoints of a Service on a host. An unknown revision of Windows Server 2019 counts as an old one.
 pub fn max_endpoints(host: OsVersion) -> u64 {
     let oldest = OsVersion { revision: Some(host.revision.unwrap_or_default()), ..host };
     if oldest < MAX_ENDPOINTS_SINCE { MAX_ENDPOINTS_BEFORE } else { MAX_ENDPOINTS }

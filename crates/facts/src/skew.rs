@@ -7,15 +7,11 @@
 
 use super::Minor;
 
-/// The skew between a kubelet and an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Skew {
     Within,
     KubeletNewer,
-    KubeletTooOld {
-        /// The oldest supported kubelet.
-        oldest: Minor,
-    },
+    KubeletTooOld { oldest: Minor },
 }
 
 /// The greatest difference of two minors that may run together.

@@ -6,8 +6,7 @@
 //! `pkg/scheduling/taints.go`, for `readiness.k8s.io/` (#3025, 2026-05). Sources of the others: at each
 //! row of [`OS_TAINTS`].
 
-/// Prefixes of taints that follow the state of a node: other components add and remove them. [`OS_KEY`] is not one of
-/// them.
+/// Prefixes of taints that follow the state of a node: other components add and remove them.
 pub(super) const MANAGED: [(&str, &str); 12] = [
     ("node.kubernetes.io/", "Kubernetes"),
     ("node.cloudprovider.kubernetes.io/", "the cloud controller manager"),
@@ -23,8 +22,7 @@ pub(super) const MANAGED: [(&str, &str); 12] = [
     ("readiness.k8s.io/", "the node readiness controller"),
 ];
 
-/// The key of the taint that some platforms keep on their Windows nodes. It is permanent, unlike the other taints of its
-/// domain: a pod must tolerate it.
+/// The key of the permanent taint that some platforms keep on their Windows nodes: a pod must tolerate it.
 const OS_KEY: &str = "node.kubernetes.io/os";
 
 /// The component that adds and removes taints with this key; `None` if a taint with this key is permanent.

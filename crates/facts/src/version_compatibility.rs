@@ -1,23 +1,16 @@
-//! Which container images a Windows host can run, by the versions of image and host.
+//! Which container images a Windows host can run, by the versions of image and host. HostProcess containers are not subject to
+//! these rules: they run on the host's files with an image of any build.
 //!
-//! Sources: process isolation from microsoft/hcsshim, `osversion/platform_compat_windows.go` (2024-11-25), and
-//! containerd/platforms, `platform_windows_compat.go` (2026-03-31); Hyper-V isolation and the revision rule of Windows
-//! Server 2016 from MicrosoftDocs/Virtualization-Documentation,
-//! `virtualization/windowscontainers/deploy-containers/version-compatibility.md` (2025-09-17); the first releases of
-//! containerd with the rule from containerd/containerd, tags v1.6.23 and v1.7.6, `platforms/defaults_windows.go`.
-//!
-//! Hosts after the newest LTSC, such as 26200: that Windows runs the images of the previous LTSC from
-//! containerd/platforms pull request 34 (2026-04-27, in v1.0.0-rc.5), and which containerd selects them from `vendor/`
-//! of containerd/containerd at every release since 2.1.0: 1.6, 1.7, 2.0 and 2.1.0 to 2.1.5 accept everything from 20348
-//! on, 2.1.6 to 2.1.9, 2.2.0 to 2.2.9 and 2.3.0 to 2.3.4 nothing before 26100, and 2.3.5 (2026-09-04) and 2.4 have the
-//! new rule (pull request 14001, 2026-08-20). Later releases of these lines were not read and are not restricted.
-//!
-//! Hyper-V isolation with containerd: the CRI pulls for the platform of the host with any handler, and the utility VM
-//! boots the build of the pause image: containerd/containerd issue 8348 (2023-04), kubernetes-sigs/windows-testing pull
-//! request 557 (2026-04), kubernetes/enhancements KEP 4216. So "any older build", as on Microsoft's page, is true for
-//! Windows, and in Kubernetes only for a handler with its own pause image, or for Docker.
-//!
-//! These rules do not apply to HostProcess containers: they run on the host's files with an image of any build.
+//! Sources:
+//! - process isolation: microsoft/hcsshim, `osversion/platform_compat_windows.go` (2024-11-25), containerd/platforms,
+//!   `platform_windows_compat.go` (2026-03-31), and containerd/containerd v1.7.6, `platforms/defaults_windows.go`;
+//! - Hyper-V isolation, and the revision of Windows Server 2016: MicrosoftDocs/Virtualization-Documentation,
+//!   `version-compatibility.md` (2025-09-17). In Kubernetes "any older build" is true only for a handler with its own pause image,
+//!   or for Docker: the CRI pulls for the platform of the host, and the utility VM boots the build of the pause image
+//!   (containerd/containerd issue 8348, 2023-04, kubernetes-sigs/windows-testing pull request 557, 2026-04, KEP 4216);
+//! - hosts after the newest LTSC, such as 26200: containerd/platforms pull request 34 (2026-04-27), and `vendor/` of
+//!   containerd/containerd at every release since 2.1.0; pull request 14001 (2026-08-20) is in 2.3.5 (2026-09-04) and 2.4. Later
+//!   releases of 2.1 and 2.2 were not read and are not restricted.
 
 use super::{Build, ContainerdVersion, OsVersion};
 
@@ -38,8 +31,7 @@ pub enum UtilityVm {
     OfAnyBuild,
 }
 
-/// The LTSC releases with a stable ABI between kernel and containers, ascending: a later host runs the images of the
-/// previous one.
+/// The LTSC releases with a stable ABI, ascending: a later host runs the images of the previous one.
 pub const STABLE_ABI_LTSC: [Build; 2] = [Build(20348), Build(26100)];
 
 const FIRST_WITH_CONTAINERS: Build = Build(14393);
@@ -50,33 +42,25 @@ const REVISION_MUST_MATCH: Build = Build(14393);
 /// The first release of containerd with the stable-ABI rule.
 const STABLE_ABI_RULE_SINCE: ContainerdVersion = ContainerdVersion::new(1, 7, 6);
 
-/// The releases, from the first to the last of each line, that do not select images of the previous LTSC on a host
-/// after the newest LTSC.
+/// The releases, first and last of each line, that select no images of the previous LTSC after the newest LTSC.
 pub(super) const WITHOUT_PREVIOUS_LTSC: [(ContainerdVersion, ContainerdVersion); 3] = [
     (ContainerdVersion::new(2, 1, 6), ContainerdVersion::new(2, 1, 9)),
     (ContainerdVersion::new(2, 2, 0), ContainerdVersion::new(2, 2, 9)),
     (ContainerdVersion::new(2, 3, 0), ContainerdVersion::new(2, 3, 4)),
 ];
-/// The first later release that does.
 const WITH_PREVIOUS_LTSC: ContainerdVersion = ContainerdVersion::new(2, 3, 5);
 
 /// Whether a host can run an image, by their versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VersionCompatibility {
-    /// The host can run the image.
     Compatible,
-    /// The host cannot run images of this build.
     BuildDiffers {
-        /// The oldest build that the host can run.
         oldest: Build,
-        /// The newest build that the host can run.
         newest: Build,
     },
     /// Windows Server 2016 only: the builds are equal and the revisions differ.
     RevisionDiffers {
-        /// The host's revision.
         host: u32,
-        /// The image's revision.
         image: u32,
     },
     /// Windows can run the image, but this containerd does not select it.
@@ -257,22 +241,18 @@ mod tests {
             (host, Some(OsVersion { build: Build(build), revision: image }))
         };
         for release in RELEASES {
-            let (host, image) = pair(release.build.0, Some(6999));
-            let process = check(host, image, Isolation::Process, CURRENT);
+            let found = |revision, isolation| {
+                let (host, image) = pair(release.build.0, revision);
+                check(host, image, isolation, CURRENT)
+            };
             let expected = match release.build.0 {
                 14393 => VersionCompatibility::RevisionDiffers { host: 7000, image: 6999 },
                 _ => VersionCompatibility::Compatible,
             };
-            assert_eq!(process, expected, "{}", release.build);
-            assert_eq!(check(host, image, ANY_BUILD, CURRENT), VersionCompatibility::Compatible, "{}", release.build);
-            assert_eq!(check(host, image, PAUSE, CURRENT), VersionCompatibility::Compatible, "{}", release.build);
-            let (host, image) = pair(release.build.0, None);
-            assert_eq!(
-                check(host, image, Isolation::Process, CURRENT),
-                VersionCompatibility::Compatible,
-                "{}",
-                release.build
-            );
+            assert_eq!(found(Some(6999), Isolation::Process), expected, "{}", release.build);
+            for other in [found(Some(6999), ANY_BUILD), found(Some(6999), PAUSE), found(None, Isolation::Process)] {
+                assert_eq!(other, VersionCompatibility::Compatible, "{}", release.build);
+            }
         }
     }
 
@@ -303,22 +283,14 @@ mod tests {
                 }
             }
         }
-        assert_eq!(
-            check(os(26100), Some(os(20348)), Isolation::Process, None),
-            VersionCompatibility::Compatible,
-            "an unknown runtime"
-        );
+        // The rule applies to pulls for the host, and an unknown runtime is not checked.
         let old = Some(v(1, 7, 5));
-        assert_eq!(
-            check(os(26100), Some(os(20348)), ANY_BUILD, old),
-            VersionCompatibility::Compatible,
-            "the rule applies to pulls for the host"
-        );
-        assert_ne!(
-            check(os(26100), Some(os(20348)), PAUSE, old),
-            VersionCompatibility::Compatible,
-            "the rule applies to pulls for the host"
-        );
+        for (isolation, containerd, runs) in
+            [(Isolation::Process, None, true), (ANY_BUILD, old, true), (PAUSE, old, false)]
+        {
+            let found = check(os(26100), Some(os(20348)), isolation, containerd);
+            assert_eq!(found == VersionCompatibility::Compatible, runs, "{isolation:?}");
+        }
     }
 
     #[test]

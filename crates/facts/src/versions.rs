@@ -17,8 +17,7 @@ impl ParseVersionError {
     }
 }
 
-/// The build of a Windows release, such as `10.0.20348`: the third number, because major and minor are 10.0 for every
-/// Windows with containers.
+/// The build of a Windows release, such as `10.0.20348`: major and minor are 10.0 for every Windows with containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Build(pub u32);
 

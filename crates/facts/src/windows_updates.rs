@@ -1,15 +1,10 @@
-//! The monthly updates of Windows Server: the month and the KB article of each revision.
+//! The monthly updates of Windows Server from 2023 on, without hotpatches: the month and the KB article of each revision.
 //!
-//! Sources: altrhombus/DataForGeeks, `content/ms/win/buildnumbers.json` (Microsoft's update histories, 2026-08-12);
-//! Microsoft's CVRF documents in MaineK00n/msrc-cvrf-watch, `data/20260706T222806Z` (2023-01 to 2026-06);
-//! future-architect/vuls, `scanner/windows.go` (2026-08-04); the release notes of AKS's Windows images in
-//! Azure/AgentBaker, `vhdbuilder/release-notes/AKSWindows` (2026-08-21); Microsoft's records in CVEProject/cvelistV5
-//! (2026-11-19). 184 of the 189 rows are in at least two of them. The rows of October and November 2026 are in the CVE
-//! records only, and their KB articles are not known.
-//!
-//! Where sources disagree: CVRF also names standalone packages for 20348.4297 (KB5070892) and 26100.6905 (KB5070893); the
-//! table has the cumulative updates. 17763.7922 is missing in DataForGeeks. CVRF has 26100.8655 for Windows Server 2025,
-//! DataForGeeks for Windows 11; it is not in the table. Hotpatches and the months before 2023 are not either.
+//! Sources: altrhombus/DataForGeeks, `content/ms/win/buildnumbers.json` (2026-08-12); Microsoft's CVRF documents in
+//! MaineK00n/msrc-cvrf-watch, `data/20260706T222806Z`; future-architect/vuls, `scanner/windows.go` (2026-08-04); Azure/AgentBaker,
+//! `vhdbuilder/release-notes/AKSWindows` (2026-08-21); CVEProject/cvelistV5 (2026-11-19), which alone has October and November 2026,
+//! without KB articles. 184 of the 189 rows are in at least two of them. For 20348.4297 and 26100.6905 the table has the cumulative
+//! updates, not the standalone packages of CVRF; 26100.8655, which CVRF has for Windows Server 2025, is of Windows 11.
 
 use std::fmt;
 
@@ -18,9 +13,7 @@ use super::{Build, OsVersion};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
     pub revision: u32,
-    /// The year and month of its release.
     pub month: (u16, u8),
-    /// The number of its KB article, if it is known.
     pub article: Option<u32>,
 }
 
@@ -30,7 +23,6 @@ const fn row(revision: u32, year: u16, month: u8, article: u32) -> Update {
     Update { revision, month: (year, month), article }
 }
 
-/// The number of updates of all builds.
 pub(super) const COUNT: usize = {
     let (mut count, mut build) = (0, 0);
     while build < UPDATES.len() {

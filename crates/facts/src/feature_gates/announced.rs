@@ -9,13 +9,11 @@ use super::Minor;
 /// What a kubelet of the minor will do with a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateChange {
-    /// It does not know the gate, and does not start with it.
     Removed,
     /// It does not start with the other value.
     Locked(bool),
 }
 
-/// An announced change of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
     pub gate: &'static str,

@@ -90,11 +90,9 @@ const ADDED_LATER: [(&str, &str, Minor); 2] = [
     ("UserNamespacesHostNetworkSupport", "NodeDeclaredFeatures", Minor(36)),
 ];
 
-/// An enabled gate that depends on a disabled one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnmetDependency {
     pub gate: &'static str,
-    /// The disabled gate.
     pub needs: &'static str,
 }
 
