@@ -7,7 +7,6 @@ use winpool_facts::{platforms::Platform, support};
 use winpool_render::{
     KUBELET_YAML, Variant, pause,
     platform::{NodesToMake, documents, separator},
-    profile::Profile,
 };
 use winpool_rules::pool::{
     Snapshot,
@@ -21,9 +20,6 @@ use super::{Documents, objects::locate};
 const REPORT: &str = "losses.txt";
 
 /// The documents for all pools.
-///
-/// # Errors
-/// The problems of pause images.
 pub fn platform_files(
     snapshot: &Snapshot,
     expected_nodes: &[ExpectedNode],
@@ -53,7 +49,9 @@ pub fn platform_files(
                 for (config, variant, kubelet_yaml) in configurations(active) {
                     match pause::image(profile, &variant) {
                         Ok(image) => {
-                            let nodes = with(&empty, profile, &variant, image.as_deref(), kubelet_yaml);
+                            let (kubelet, pause_image) = (variant.kubelet, image.as_deref());
+                            let nodes =
+                                NodesToMake { profile: Some(profile), kubelet, pause_image, kubelet_yaml, ..empty };
                             add(&mut found, config, &nodes, platform);
                         }
                         Err(problem) => problems.push(locate(problem, location, in_profile)),
@@ -78,16 +76,6 @@ fn configurations(active: &ActivePool) -> impl Iterator<Item = (&str, Variant, &
     active.configs.configs.iter().filter_map(|(name, rendered)| {
         Some((name.as_str(), *rendered.variants.first()?, rendered.configuration.files.get(KUBELET_YAML)?.as_str()))
     })
-}
-
-fn with<'a>(
-    empty: &NodesToMake<'a>,
-    profile: &'a Profile,
-    variant: &Variant,
-    pause_image: Option<&'a str>,
-    kubelet_yaml: &'a str,
-) -> NodesToMake<'a> {
-    NodesToMake { profile: Some(profile), kubelet: variant.kubelet, pause_image, kubelet_yaml, ..*empty }
 }
 
 /// Adds the documents of nodes: a directory for each configuration, or for each pool without a profile.

@@ -8,6 +8,7 @@ use winpool_core::{
     Problem,
     kubernetes::syntax::{is_host, is_port, is_qualified_name},
 };
+use winpool_facts::node_restriction::is_within;
 
 /// What a configuration allows. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +26,6 @@ impl Allowances {
         refused.map(Diversion::into_problem).collect()
     }
 
-    /// Whether traffic may be sent to a host.
     pub fn allow(&self, destination: &Destination) -> bool {
         self.hosts.iter().any(|allowed| allowed.matches(destination))
     }
@@ -234,9 +234,7 @@ impl FromStr for LabelPrefix {
 /// `docs/concepts/overview/working-with-objects/labels.md` (2024-08-31).
 pub fn is_protected_label(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    ["kubernetes.io", "k8s.io"]
-        .iter()
-        .any(|reserved| domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    ["kubernetes.io", "k8s.io"].iter().any(|reserved| is_within(domain, reserved))
 }
 
 #[cfg(test)]

@@ -19,22 +19,3 @@ pub fn variables(proxy: &ProxySettings) -> impl Iterator<Item = (&'static str, &
     let variables = [("HTTP_PROXY", &**http_proxy), ("HTTPS_PROXY", https_proxy), ("NO_PROXY", no_proxy)];
     variables.into_iter().filter(|(_, value)| !value.is_empty())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_variable_that_is_set_has_a_line() {
-        assert_eq!(text(&ProxySettings::default()), None);
-        let proxy = ProxySettings {
-            https_proxy: "http://proxy.example:3128".into(),
-            no_proxy: ".svc,10.0.0.0/8".into(),
-            ..ProxySettings::default()
-        };
-        let text = text(&proxy).unwrap();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(lines, ["HTTPS_PROXY=http://proxy.example:3128", "NO_PROXY=.svc,10.0.0.0/8"]);
-        assert!(text.contains(r"HKLM\SYSTEM\CurrentControlSet\Services\<service>"), "{text}");
-    }
-}

@@ -36,7 +36,6 @@ use super::{
 use crate::profile::Profile;
 use winpool_core::Problem;
 
-/// The file name of the patch of KubeletConfiguration.
 const KUBELET_PATCH: &str = "kubeletconfiguration0+merge.yaml";
 /// The endpoint of containerd for kubeadm.
 const CRI_SOCKET: &str = "npipe:////./pipe/containerd-containerd";
@@ -45,10 +44,8 @@ const CRI_SOCKET: &str = "npipe:////./pipe/containerd-containerd";
 pub struct Machine<'a> {
     pub taints: &'a [Taint],
     pub node_labels: &'a BTreeMap<String, String>,
-    /// The settings of kubelet and containerd.
     pub profile: &'a Profile,
     pub variant: Variant,
-    /// The specification to add to.
     pub base: Option<Base<'a>>,
 }
 
@@ -61,7 +58,6 @@ pub struct Base<'a> {
     pub spec: &'a Value,
 }
 
-/// A KubeadmConfigSpec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeadmTemplate {
     /// Everything except the name of the Secret.
@@ -124,9 +120,6 @@ pub fn node_labels(spec: &Value) -> BTreeMap<String, String> {
 }
 
 /// Renders the template of a machine.
-///
-/// # Errors
-/// All problems of the profile and the variant, and of the specification to add to.
 pub fn template(machine: &Machine) -> Result<KubeadmTemplate, Vec<Problem>> {
     let base = machine.base.map(|base| (format!("{} spec.template.spec", base.object), base.spec));
     let path = base.as_ref().map_or("spec.template.spec", |(path, _)| path);
@@ -293,7 +286,6 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Merges the arguments of the kubelet and the taints.
     fn arguments(&mut self) -> Arguments {
         let Machine { taints, node_labels, profile, variant, .. } = self.machine;
         let registration = format!("{}.joinConfiguration.nodeRegistration", self.path);

@@ -127,8 +127,7 @@ pub fn flags(profile: &Profile, minor: Minor) -> Vec<(&'static str, String)> {
     flags
 }
 
-/// The settings with which a kubelet of a minor does not start, and those that have no effect; or that winpool does not
-/// configure this minor.
+/// The settings with which a kubelet of a minor does not start or that have no effect, or that the minor is too old.
 pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
     if minor < support::OLDEST {
         let wrong = format!("kubelet {minor} is older than {}, the oldest that winpool configures", support::OLDEST);

@@ -54,8 +54,7 @@ pub fn incompatible_image(
     (!runs).then_some(image)
 }
 
-/// The releases for which an image is selected: first the oldest, because later releases run every image that it runs,
-/// then the newest.
+/// The releases for which an image is selected: the oldest, because later ones run what it runs, then the newest.
 fn patches(runtime: ContainerRuntime<ContainerdLine>) -> [Option<ContainerdVersion>; 2] {
     let ContainerRuntime::Containerd(line) = runtime else { return [None, None] };
     let oldest = line.release(0);
@@ -90,13 +89,9 @@ mod tests {
         const MINE: &str = "registry.example/pause";
         let containerd = |major, minor| ContainerRuntime::Containerd(ContainerdLine::new(major, minor));
         let table = [
-            (("Microsoft", "", ""), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1"),
             (("Microsoft", "", ""), 30, containerd(1, 7), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
             // Some 1.7 releases select only the host's own build.
             (("Microsoft", "", ""), 34, containerd(1, 7), 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
-            // An entry for the exact build: the utility VM of a Hyper-V handler boots the build of the entry.
-            (("Upstream", "", ""), 34, containerd(2, 1), 26100, "registry.k8s.io/pause:3.10.2"),
-            (("Upstream", "", ""), 34, containerd(1, 7), 26100, "registry.k8s.io/pause:3.10.2"),
             // No tag has an entry for 23H2. Later 1.7 releases run the entry for 2022.
             (("Upstream", "", ""), 30, containerd(1, 7), 25398, "registry.k8s.io/pause:3.9"),
             (("Microsoft", "", "3.6"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.6"),

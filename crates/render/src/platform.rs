@@ -45,7 +45,6 @@ pub struct NodesToMake<'a> {
     pub kubelet_yaml: &'a str,
 }
 
-/// The documents for a platform, by file name, and what they do not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlatformDocuments {
     /// The documents. The first begins with the report as a comment.

@@ -29,7 +29,6 @@ pub use gates::{GatedProgram, gate_problems};
 pub use paths::is_windows_path;
 pub use settings::{SettingWriter, UnwrittenSetting, destinations, local_paths, node_directories, unwritten};
 
-/// The parsed spec of a `WindowsRuntimeProfile`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     pub kubelet: Kubelet,
@@ -39,7 +38,6 @@ pub struct Profile {
     pub kube_proxy: Option<KubeProxySettings>,
     /// The HTTP proxy of the node's services.
     pub proxy: ProxySettings,
-    /// Warnings about accepted values.
     pub warnings: Vec<Problem>,
 }
 

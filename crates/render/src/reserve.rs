@@ -149,11 +149,9 @@ pub fn reservations(minor: Minor, capacity: &Resources, reported: &Resources) ->
 /// The state of a node's configuration according to its reported resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigState {
-    /// The resources match the configuration.
     InEffect,
     /// The resources are those of a kubelet with its defaults, or are not reported.
     NotDelivered,
-    /// The resources differ from both.
     Differs(Vec<Difference>),
 }
 
@@ -167,7 +165,6 @@ pub struct Difference {
     /// The resource, such as `memory`.
     pub resource: &'static str,
     pub reported: Quantity,
-    /// The allocatable amount with the configuration.
     pub expected: Quantity,
     pub may_be_less: bool,
 }
@@ -367,14 +364,20 @@ mod tests {
 
     #[test]
     fn the_state_depends_on_the_reported_resources() {
-        let expected = allocatable(&example(), Minor(34), &NODE);
-        let by_default = allocatable(&Reserves::default(), Minor(34), &NODE);
-        assert_eq!(config_state(&example(), Minor(34), &NODE, &expected), ConfigState::InEffect);
-        assert_eq!(config_state(&example(), Minor(34), &NODE, &by_default), ConfigState::NotDelivered);
-
+        let left = |reserves: &Reserves, node: &Resources| allocatable(reserves, Minor(34), node);
+        let (expected, by_default) = (left(&example(), &NODE), left(&Reserves::default(), &NODE));
         let rounded = Resources { memory: expected.memory.map(|memory| memory - MI), ..expected };
-        assert_eq!(config_state(&example(), Minor(34), &NODE, &rounded), ConfigState::InEffect);
-
+        let (nothing, no_disk) = (Resources::default(), Resources { ephemeral_storage: None, ..NODE });
+        for (reserves, node, reported, state) in [
+            (example(), NODE, expected, ConfigState::InEffect),
+            (example(), NODE, rounded, ConfigState::InEffect),
+            (example(), NODE, by_default, ConfigState::NotDelivered),
+            (reserves(json!({"systemReserved": {}})), NODE, by_default, ConfigState::InEffect),
+            (example(), no_disk, left(&example(), &no_disk), ConfigState::InEffect),
+            (example(), nothing, nothing, ConfigState::NotDelivered),
+        ] {
+            assert_eq!(config_state(&reserves, Minor(34), &node, &reported), state, "{reserves:?} {reported:?}");
+        }
         let other = Resources { memory: expected.memory.map(|memory| memory + GI), pods: Some(50), ..expected };
         assert_eq!(
             differences(&example(), &other),
@@ -424,23 +427,6 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_with_the_defaults_is_in_effect_on_an_unconfigured_kubelet() {
-        let nothing = reserves(json!({"systemReserved": {}}));
-        let by_default = allocatable(&Reserves::default(), Minor(34), &NODE);
-        assert_eq!(config_state(&nothing, Minor(34), &NODE, &by_default), ConfigState::InEffect);
-    }
-
-    #[test]
-    fn a_node_that_reports_no_resources_is_not_delivered() {
-        let nothing = Resources::default();
-        assert_eq!(config_state(&example(), Minor(34), &nothing, &nothing), ConfigState::NotDelivered);
-        let no_disk = Resources { ephemeral_storage: None, ..NODE };
-        let expected = allocatable(&example(), Minor(34), &no_disk);
-        assert_eq!(config_state(&example(), Minor(34), &no_disk, &expected), ConfigState::InEffect);
-        assert_eq!(capacity_problem(&profile(example_settings()), Minor(34), &nothing), None);
-    }
-
-    #[test]
     fn reserving_more_than_the_capacity_is_a_problem() {
         let small = Resources { memory: Some(2 * GI), ..NODE };
         let problem = capacity_problem(&profile(example_settings()), Minor(34), &small).unwrap();
@@ -449,7 +435,9 @@ mod tests {
             "spec.kubelet.systemReserved.memory: 3060Mi of memory are reserved, but the node has only 2Gi: reserve less, \
              or use another profile for these nodes"
         );
-        assert_eq!(capacity_problem(&profile(example_settings()), Minor(34), &NODE), None);
+        for node in [NODE, Resources::default()] {
+            assert_eq!(capacity_problem(&profile(example_settings()), Minor(34), &node), None);
+        }
         let few = Resources { cpu_milli: Some(700), ..NODE };
         assert_eq!(
             capacity_problem(&profile(example_settings()), Minor(34), &few).unwrap().path,

@@ -57,7 +57,6 @@ pub fn command(path: &str) -> String {
     format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File {path}")
 }
 
-/// The first statement of a script.
 const STOP_ON_ERRORS: &str = "$ErrorActionPreference = 'Stop'\n";
 
 /// Restarts containerd, and the services that depend on it and run.

@@ -96,12 +96,10 @@ pub(super) enum Field<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The same with another field.
     pub(super) fn with(self, name: &'a str, value: impl Into<Field<'a>>) -> Self {
         self.with_some(name, Some(value))
     }
 
-    /// The same with another field, if it has a value.
     pub(super) fn with_some(mut self, name: &'a str, value: Option<impl Into<Field<'a>>>) -> Self {
         self.0.extend(value.map(|value| (name, value.into())));
         self

@@ -103,9 +103,6 @@ impl<'a> Input<'a> {
     }
 
     /// The profile of a pool. An invalid one is reported when it is read.
-    ///
-    /// # Errors
-    /// The files do not contain it.
     pub fn profile(&self, of: &DeliveredPool) -> Result<Option<&'a Profile>, LocatedProblem> {
         let name = of.spec.profile.as_deref().unwrap_or_default();
         if let Some((view, _)) = self.resources.profiles.get(name) {
@@ -117,9 +114,6 @@ impl<'a> Input<'a> {
     }
 
     /// The template that a pool names.
-    ///
-    /// # Errors
-    /// The files do not contain it.
     pub fn base(&self, of: &DeliveredPool) -> Result<Option<&'a BootstrapTemplate>, Vec<LocatedProblem>> {
         let Some(name) = &of.rules.template_from else { return Ok(None) };
         let namespace = &of.rules.namespace;

@@ -17,9 +17,6 @@ pub const CONFIG_MAP: &str = "kube-proxy-windows";
 pub const CONFIG_MAP_ENTRY: &str = "config.conf";
 
 /// The ConfigMap for Windows nodes: the entries of the present one, with `kube-proxy.yaml` merged into its `config.conf`.
-///
-/// # Errors
-/// `config.conf` is missing, or one of both is no mapping.
 pub fn config_map(present: &Value, layer: &str) -> Result<Value, Problem> {
     let path = format!("data[{CONFIG_MAP_ENTRY}]");
     let problem =

@@ -49,9 +49,6 @@ impl Arguments {
     }
 
     /// Sets an argument that nothing else may set to another value.
-    ///
-    /// # Errors
-    /// The other value.
     pub fn set(&mut self, path: &str, name: &str, value: &str) -> Result<(), Problem> {
         match self.get(name) {
             Some(other) if other != value => {
@@ -119,9 +116,6 @@ pub fn labels(text: &str) -> BTreeMap<String, String> {
 }
 
 /// The labels of an argument `node-labels`, merged with others.
-///
-/// # Errors
-/// A label with two values.
 pub fn merged_labels(path: &str, text: &str, labels: &BTreeMap<String, String>) -> Result<String, Problem> {
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
     let merged = merged(text, labels, |entry| {
@@ -143,9 +137,6 @@ struct Entry<'e> {
 }
 
 /// The entries of an argument, merged with others.
-///
-/// # Errors
-/// The entries of a key with two values.
 fn merged(
     text: &str,
     others: impl Iterator<Item = String>,
@@ -175,18 +166,12 @@ pub fn taints(text: &str) -> Option<Vec<Taint>> {
 }
 
 /// The taints of an argument `register-with-taints`, merged with others.
-///
-/// # Errors
-/// A taint with two values.
 pub fn merged_taints(path: &str, text: &str, taints: &[Taint]) -> Result<String, Problem> {
     let merged = merged(text, taints.iter().map(taint_flag), taint_entry);
     merged.map_err(|(existing, wanted)| two_taints(path, &existing, &wanted))
 }
 
 /// The taints of `nodeRegistration.taints`, with others added.
-///
-/// # Errors
-/// A taint with two values.
 pub fn added_taints(path: &str, existing: Option<&Value>, taints: &[Taint]) -> Result<Option<Value>, Problem> {
     let mut all: Vec<Value> = existing.and_then(Value::as_array).cloned().unwrap_or_default();
     for taint in taints {
@@ -245,19 +230,6 @@ mod tests {
         assert_eq!(written(json!([])), json!({"criSocket": "s"}));
     }
 
-    fn arguments(map: &[(&str, &str)]) -> Arguments {
-        Arguments(map.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
-    }
-
-    #[test]
-    fn an_argument_has_one_value() {
-        let mut arguments = arguments(&[("v", "2")]);
-        arguments.set("p", "v", "2").unwrap();
-        let problem = arguments.set("p", "v", "4").unwrap_err();
-        assert_eq!(problem.wrong, "the kubelet argument v is \"2\", and the profile sets \"4\"");
-        assert_eq!(arguments.get("v"), Some("2"));
-    }
-
     #[test]
     fn a_field_has_the_flag_of_its_name() {
         for (field, flag) in
@@ -265,17 +237,6 @@ mod tests {
         {
             assert_eq!(flag_of(field), flag);
         }
-    }
-
-    #[test]
-    fn arguments_that_the_minor_removed_are_named() {
-        let arguments = arguments(&[("pod-infra-container-image", "pause"), ("v", "2")]);
-        let names = |minor| arguments.problems("p", Minor(minor)).map(|problem| problem.wrong).collect::<Vec<_>>();
-        assert_eq!(names(34), Vec::<String>::new());
-        assert_eq!(
-            names(35),
-            ["kubelet 1.35 does not know the argument pod-infra-container-image and does not start with it"]
-        );
     }
 
     #[test]

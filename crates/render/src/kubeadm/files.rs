@@ -27,9 +27,6 @@ impl Files {
     }
 
     /// Adds a file.
-    ///
-    /// # Errors
-    /// The template already has it.
     pub fn add(&mut self, prefix: &str, path: &str, content: &str) -> Result<(), Problem> {
         if let Some(position) = self.position(path) {
             let wrong = format!("the template has the file {path}, which winpool adds");
@@ -67,7 +64,6 @@ impl Files {
         file
     }
 
-    /// Whether there are more files than Cluster API accepts.
     pub fn problem(&self, prefix: &str) -> Option<Problem> {
         (self.list.len() > MAX_FILES).then(|| {
             let wrong = format!("there are {} files, and Cluster API accepts {MAX_FILES}", self.list.len());

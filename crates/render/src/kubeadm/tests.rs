@@ -72,31 +72,6 @@ fn argument<'a>(spec: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn a_template_without_a_base_has_patch_drop_in_scripts_taints_and_arguments() {
-    let spec = spec(json!({}), None);
-    assert_eq!(
-        paths(&spec),
-        [
-            "C:/k/winpool/patches/kubeletconfiguration0+merge.yaml",
-            "C:/Program Files/containerd/conf.d/50-winpool.toml",
-            "C:/k/winpool/containerd.ps1",
-            "C:/k/winpool/kubelet.ps1",
-        ]
-    );
-    assert_eq!(spec["joinConfiguration"]["patches"], json!({"directory": "C:/k/winpool/patches"}));
-    let registration = &spec["joinConfiguration"]["nodeRegistration"];
-    assert_eq!(registration["taints"], json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]));
-    assert_eq!(registration["criSocket"], "npipe:////./pipe/containerd-containerd");
-    assert_eq!(argument(&spec, "windows-priorityclass"), Some("ABOVE_NORMAL_PRIORITY_CLASS"));
-    assert_eq!(argument(&spec, "node-labels"), Some("agentpool=web"));
-    let run = |script: &str| {
-        format!("powershell -NoProfile -NonInteractive -ExecutionPolicy Bypass -File C:/k/winpool/{script}")
-    };
-    assert_eq!(spec["preKubeadmCommands"], json!([run("containerd.ps1")]));
-    assert_eq!(spec["postKubeadmCommands"], json!([run("kubelet.ps1")]));
-}
-
-#[test]
 fn nothing_of_the_base_is_lost() {
     let base = azure();
     let spec = spec(
@@ -282,82 +257,60 @@ fn containerd_1_gets_its_settings_in_the_main_file() {
 
 #[test]
 fn what_cannot_be_added_to_is_named() {
-    let with = |change: fn(&mut Value)| {
+    const REGISTRATION: &str = "/joinConfiguration/nodeRegistration";
+    let with = |path: &str, field: &str, value: Value| {
         let mut base = azure();
-        change(&mut base);
+        base.pointer_mut(path).unwrap()[field] = value;
         base
     };
-    let table: [(Value, u32, (u32, u32), &str); 11] = [
+    let with_argument =
+        |name: &str, value: &str| with(REGISTRATION, "kubeletExtraArgs", json!([{"name": name, "value": value}]));
+    let other_taint = json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}]);
+    let table = [
+        (with("", "format", json!("ignition")), "spec.template.spec.format: the format is ignition"),
         (
-            with(|base| base["format"] = json!("ignition")),
-            36,
-            (2, 2),
-            "spec.template.spec.format: the format is ignition",
-        ),
-        (
-            with(|base| drop(base.as_object_mut().unwrap().remove("joinConfiguration"))),
-            36,
-            (2, 2),
+            with("", "joinConfiguration", Value::Null),
             "spec.template.spec.joinConfiguration: there is no joinConfiguration",
         ),
         (
-            with(|base| base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!({"v": "2"})),
-            36,
-            (2, 2),
-            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: the arguments are not a list",
+            with(REGISTRATION, "kubeletExtraArgs", json!({"v": "2"})),
+            "nodeRegistration.kubeletExtraArgs: the arguments are not a list",
         ),
         (
-            with(|base| {
-                base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"][0] =
-                    json!({"name": "windows-priorityclass", "value": "NORMAL_PRIORITY_CLASS"})
-            }),
-            36,
-            (2, 2),
-            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: the kubelet argument windows-priorityclass is \
-             \"NORMAL_PRIORITY_CLASS\", and the profile sets \"ABOVE_NORMAL_PRIORITY_CLASS\"",
+            with_argument("windows-priorityclass", "NORMAL_PRIORITY_CLASS"),
+            "nodeRegistration.kubeletExtraArgs: the kubelet argument windows-priorityclass is \"NORMAL_PRIORITY_CLASS\", and the \
+             profile sets \"ABOVE_NORMAL_PRIORITY_CLASS\"",
         ),
         (
-            with(|base| {
-                base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"][0] =
-                    json!({"name": "pod-infra-container-image", "value": "pause"})
-            }),
-            36,
-            (2, 2),
-            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: kubelet 1.36 does not know the argument \
-             pod-infra-container-image",
+            with_argument("pod-infra-container-image", "pause"),
+            "nodeRegistration.kubeletExtraArgs: kubelet 1.36 does not know the argument pod-infra-container-image",
         ),
         (
-            with(|base| {
-                base["joinConfiguration"]["nodeRegistration"]["taints"] =
-                    json!([{"key": "os", "value": "Windows", "effect": "NoSchedule"}])
-            }),
-            36,
-            (2, 2),
-            "spec.template.spec.joinConfiguration.nodeRegistration.taints: the template has the taint os=Windows:NoSchedule, and \
-             the pool os=windows:NoSchedule",
+            with_argument("node-labels", "agentpool=db"),
+            "nodeRegistration.kubeletExtraArgs: node-labels has agentpool=db",
         ),
         (
-            with(|base| {
-                base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"][0] =
-                    json!({"name": "node-labels", "value": "agentpool=db"})
-            }),
-            36,
-            (2, 2),
-            "spec.template.spec.joinConfiguration.nodeRegistration.kubeletExtraArgs: node-labels has agentpool=db",
+            with(REGISTRATION, "taints", other_taint),
+            "nodeRegistration.taints: the template has the taint os=Windows:NoSchedule, and the pool os=windows:NoSchedule",
         ),
         (
-            with(|base| base["files"][0]["path"] = json!("C:/k/winpool/containerd.ps1")),
-            36,
-            (2, 2),
+            with("/files/0", "path", json!("C:/k/winpool/containerd.ps1")),
             "spec.template.spec.files[0].path: the template has the file C:/k/winpool/containerd.ps1",
         ),
-        (azure(), 29, (1, 7), "status.nodeInfo.kubeletVersion: kubelet 1.29 is older than 1.30"),
-        (azure(), 34, (1, 6), "status.nodeInfo.containerRuntimeVersion: containerd 1.6.0 is older than 1.7.0"),
-        (azure(), 34, (1, 7), "spec.containerd.cni: containerd 1.7.0 needs a complete configuration file"),
     ];
-    for (base, kubelet, containerd, expected) in table {
-        let problems = rendered(json!({}), kubelet, containerd, Some(&base)).unwrap_err();
+    let assert_named = |rendered: Result<KubeadmTemplate, Vec<Problem>>, expected: &str| {
+        let problems = rendered.unwrap_err();
         assert!(problems.iter().any(|problem| problem.to_string().contains(expected)), "{expected}\n{problems:?}");
+    };
+    for (base, expected) in table {
+        assert_named(rendered(json!({}), 36, (2, 2), Some(&base)), expected);
+    }
+    for (kubelet, containerd, expected) in [
+        (29, (1, 7), "status.nodeInfo.kubeletVersion: kubelet 1.29 is older than 1.30"),
+        (34, (1, 6), "status.nodeInfo.containerRuntimeVersion: containerd 1.6.0 is older than 1.7.0"),
+        (34, (1, 7), "spec.containerd.cni: containerd 1.7.0 needs a complete configuration file"),
+    ] {
+        assert_named(rendered(json!({}), kubelet, containerd, Some(&azure())), expected);
     }
 }
 
@@ -375,18 +328,6 @@ fn no_value_of_a_user_becomes_code() {
 }
 
 #[test]
-fn the_first_start_of_a_service_has_the_labels_of_the_node() {
-    let spec = spec(json!({}), None);
-    let script = spec["files"][2]["content"].as_str().unwrap();
-    assert!(
-        script.contains(
-            "  '--node-labels=agentpool=web'\r\n  '--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS'\r\n)"
-        ),
-        "{script}"
-    );
-}
-
-#[test]
 fn an_argument_that_overrides_the_profile_is_refused() {
     let mut base = azure();
     let arguments = &mut base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"];
@@ -394,11 +335,7 @@ fn an_argument_that_overrides_the_profile_is_refused() {
     let problems = rendered(json!({}), 36, (2, 2), Some(&base)).unwrap_err();
     assert_eq!(problems[0].wrong, "the kubelet argument max-pods overrides the setting of the profile");
     // The verbosity is only a setting of the profile if the profile has it.
-    arguments_with_v(&mut base);
+    base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "v", "value": "2"}]);
     assert!(rendered(json!({}), 36, (2, 2), Some(&base)).is_ok());
     assert!(rendered(json!({"kubelet": {"logging": {"verbosity": 4}}}), 36, (2, 2), Some(&base)).is_err());
-}
-
-fn arguments_with_v(base: &mut Value) {
-    base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "v", "value": "2"}]);
 }

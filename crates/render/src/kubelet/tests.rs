@@ -95,23 +95,6 @@ fn each_minor_is_given_exactly_the_fields_and_flags_that_it_knows() {
 }
 
 #[test]
-fn each_minor_has_the_settings_that_a_windows_kubelet_requires() {
-    for variant in variants() {
-        let configuration = configuration(&[], &profile(json!({})), &variant);
-        assert_eq!(configuration["apiVersion"], "kubelet.config.k8s.io/v1beta1");
-        assert_eq!(configuration["kind"], "KubeletConfiguration");
-        assert_eq!(configuration["enforceNodeAllocatable"], json!([]));
-        assert_eq!(configuration["cgroupsPerQOS"], json!(false));
-        let flags = flags_of(&profile(json!({})), variant.kubelet);
-        let no_resolvers = flags.get("resolv-conf").map(String::as_str);
-        assert_eq!(configuration["resolvConf"], "");
-        assert_eq!(no_resolvers, (variant.kubelet < Minor(32)).then_some(""), "{variant}");
-        assert_eq!(configuration["systemReserved"], json!({"memory": "2Gi"}));
-        assert!(configuration.get("registerWithTaints").is_none());
-    }
-}
-
-#[test]
 fn default_thresholds_are_rendered_with_those_of_the_profile() {
     let some = profile(json!({"evictionHard": {"nodefs.available": "5%"}}));
     for variant in variants() {

@@ -35,8 +35,7 @@ pub(super) fn cluster_config(nodes: &NodesToMake, report: &LossReport, image: &'
     format!("{comment}{PLACEHOLDERS}{}", file.finish())
 }
 
-/// The command that replaces that of eksctl, if there are flags: `$KubeletExtraArgs` has the labels, the taints and the
-/// maximum of pods.
+/// The command that replaces that of eksctl, if there are flags to add to those in `$KubeletExtraArgs`.
 fn bootstrap(nodes: &NodesToMake, report: &LossReport) -> Option<String> {
     let kubelet = flags::kubelet(nodes, report.platform, &report.taken);
     let kube_proxy = kube_proxy_arguments(nodes, report);
@@ -75,7 +74,6 @@ pub(super) fn user_data(nodes: &NodesToMake, report: &LossReport, first: (&'stat
     format!("<powershell>\n{SCRIPT}\n& $EKSBootstrapScriptFile{arguments}{kube_proxy} {TO_LOG}\n</powershell>\n")
 }
 
-/// The address of the cluster's DNS, if the profile has one that is taken.
 fn cluster_dns<'a>(nodes: &NodesToMake<'a>, report: &LossReport) -> Option<&'a str> {
     let name = "clusterDNS";
     let profile = nodes.profile.filter(|_| report.takes(Setting::Extra(name)))?;

@@ -10,18 +10,15 @@ use super::{
     selection::{labels, set, taints},
 };
 
-/// What a platform takes, and what it does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossReport {
     pub platform: Platform,
     pub taken: Vec<Setting>,
-    /// The settings that it does not take.
     pub lost: Vec<Lost>,
     /// When it retires the build of the nodes.
     pub retirement: Option<&'static Retirement>,
 }
 
-/// A setting that a platform does not take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub setting: Setting,
@@ -33,7 +30,6 @@ impl LossReport {
         self.taken.contains(&setting)
     }
 
-    /// The maximum number of pods on a node, if the platform takes it.
     pub(super) fn max_pods(&self, nodes: &NodesToMake) -> Option<u32> {
         nodes.profile.filter(|_| self.takes(Setting::MaxPods)).map(|profile| profile.kubelet.max_pods)
     }
@@ -48,7 +44,6 @@ impl LossReport {
 }
 
 impl fmt::Display for LossReport {
-    /// The summary, and a line for each setting that is not taken.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.summary())?;
         self.lost.iter().try_for_each(|Lost { setting, instead }| write!(f, "\n{}: {instead}", setting.name()))?;

@@ -88,7 +88,6 @@ fn registries(nodes: &NodesToMake) -> String {
     file.finish()
 }
 
-/// The host of an address, with its port.
 fn host(endpoint: &str) -> &str {
     let address = endpoint.split_once("://").map_or(endpoint, |(_, address)| address);
     address.split_once('/').map_or(address, |(host, _)| host)

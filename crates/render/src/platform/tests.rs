@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 use winpool_api::TaintEffect;
 use winpool_facts::{ContainerRuntime, ContainerdLine, platforms::Setting};
@@ -17,7 +15,6 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The documents of a pool with a profile.
 fn of(
     target: Platform,
     kubelet: u32,
@@ -149,57 +146,6 @@ fn every_setting_of_a_profile_is_taken_or_lost_once() {
 }
 
 #[test]
-fn each_platform_loses_these_settings() {
-    let containerd = ["cni", "imagePullProgressTimeout", "root", "extraConfig"];
-    let aks = vec![
-        "systemReserved",
-        "kubeReserved",
-        "evictionHard",
-        "featureGates",
-        "priorityClass",
-        "logging.verbosity",
-        "clusterDNS",
-        "podsPerCore",
-        "registryPullQPS",
-        "nodeStatusReportFrequency",
-        "pauseImage",
-        "registryMirrors",
-        "kubeProxy",
-        "proxy",
-    ];
-    let by_flags = vec!["nodeStatusReportFrequency", "pauseImage", "registryMirrors", "proxy"];
-    let table = [
-        (Platform::Eks, 36, by_flags.clone()),
-        (Platform::KarpenterUserData, 36, by_flags),
-        (Platform::Aks, 36, aks),
-        (
-            Platform::Karpenter,
-            36,
-            vec![
-                "containerLogs",
-                "featureGates",
-                "priorityClass",
-                "logging.verbosity",
-                "registryPullQPS",
-                "nodeStatusReportFrequency",
-                "pauseImage",
-                "registryMirrors",
-                "kubeProxy",
-                "proxy",
-            ],
-        ),
-        (Platform::Rke2, 32, vec!["proxy"]),
-        (Platform::Rke2, 31, vec!["evictionHard", "nodeStatusReportFrequency", "proxy"]),
-    ];
-    for (target, kubelet, expected) in table {
-        let found: BTreeSet<_> =
-            patches().iter().flat_map(|(_, patch)| lost(&plain(target, kubelet, &patched(patch)))).collect();
-        let expected: BTreeSet<_> = expected.into_iter().chain(containerd).collect();
-        assert_eq!(found, expected, "{target:?} {kubelet}");
-    }
-}
-
-#[test]
 fn a_value_that_a_platform_does_not_accept_is_lost() {
     let kubelet = |value: Value| patched(&json!({"kubelet": value}));
     let two = json!({"extra": {"clusterDNS": ["10.0.0.10", "10.0.0.11"]}});
@@ -271,22 +217,17 @@ fn taints_and_labels_that_a_platform_does_not_take_are_left_to_the_operator() {
     }
 }
 
+fn without_profile<'a>(build: Build, taints: &'a [Taint], labels: &'a BTreeMap<String, String>) -> NodesToMake<'a> {
+    let (profile, pause_image, kubelet_yaml) = (None, None, "");
+    NodesToMake { pool: "web", build, taints, labels, profile, kubelet: Minor(36), pause_image, kubelet_yaml }
+}
+
 #[test]
 fn nodes_without_a_profile_have_taints_and_labels() {
     let labels = labels(&[("team", "web")]);
     let taints = [taint("os", "windows")];
     for target in Platform::ALL {
-        let nodes = NodesToMake {
-            pool: "web",
-            build: BUILD,
-            taints: &taints,
-            labels: &labels,
-            profile: None,
-            kubelet: Minor(36),
-            pause_image: None,
-            kubelet_yaml: "",
-        };
-        let documents = documents(target, &nodes).unwrap();
+        let documents = documents(target, &without_profile(BUILD, &taints, &labels)).unwrap();
         assert_eq!(documents.report.taken, [Setting::Taints, Setting::Labels]);
         assert_eq!(lost(&documents), Vec::<&str>::new());
         assert_eq!(documents.files.len(), 1, "{:?}", documents.files.keys());
@@ -296,16 +237,7 @@ fn nodes_without_a_profile_have_taints_and_labels() {
 #[test]
 fn a_platform_without_an_image_of_the_build_makes_no_documents() {
     let empty = BTreeMap::new();
-    let nodes = |build| NodesToMake {
-        pool: "web",
-        build: Build(build),
-        taints: &[],
-        labels: &empty,
-        profile: None,
-        kubelet: Minor(36),
-        pause_image: None,
-        kubelet_yaml: "",
-    };
+    let nodes = |build| without_profile(Build(build), &[], &empty);
     let table = [
         (Platform::Aks, 17763, "AKS has no known image with Windows 10.0.17763"),
         (Platform::Karpenter, 19042, "Karpenter has no known image with Windows 10.0.19042"),
@@ -327,41 +259,5 @@ fn documents_in_yaml_are_valid_with_their_report() {
                 assert!(serde_saphyr::from_multiple::<Value>(text).is_ok(), "{text}");
             }
         }
-    }
-}
-
-#[test]
-fn user_data_of_karpenter_call_the_bootstrap_script_with_all_flags() {
-    let script = "[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1\"";
-    let cluster = "-EKSClusterName 'CLUSTER' -APIServerEndpoint 'ENDPOINT' -Base64ClusterCA 'CERTIFICATE_AUTHORITY' \
-                   -ServiceCIDR 'SERVICE_CIDR'";
-    let taint = "--register-with-taints=karpenter.sh/unregistered:NoExecute";
-    let kubelet = |value: Value| json!({"kubelet": value});
-    let table = [
-        (json!({}), "'DNS_IP'", "--max-pods=110", ""),
-        (kubelet(json!({"extra": {"clusterDNS": ["10.0.0.10"]}})), "'10.0.0.10'", "--max-pods=110", ""),
-        (kubelet(json!({"extra": {"registryPullQPS": 9}})), "'DNS_IP'", "--max-pods=110 --registry-qps=9", ""),
-        (
-            kubelet(json!({"maxPods": 60, "priorityClass": "High"})),
-            "'DNS_IP'",
-            "--max-pods=60 --windows-priorityclass=HIGH_PRIORITY_CLASS",
-            "",
-        ),
-        (
-            json!({"kubeProxy": {"winDSR": true}}),
-            "'DNS_IP'",
-            "--max-pods=110",
-            " -KubeProxyExtraArgs '--proxy-mode=kernelspace --enable-dsr=true'",
-        ),
-    ];
-    for (patch, dns, flags, kube_proxy) in table {
-        let documents = plain(Platform::KarpenterUserData, 36, &patched(&patch));
-        let objects: Vec<Value> = serde_saphyr::from_multiple(&documents.files["karpenter.yaml"]).unwrap();
-        let expected = format!(
-            "<powershell>\n{script}\n& $EKSBootstrapScriptFile {cluster} -DNSClusterIP {dns} -KubeletExtraArgs \
-             '{taint} {flags}'{kube_proxy} 3>&1 4>&1 5>&1 6>&1\n</powershell>\n"
-        );
-        assert_eq!(objects[0]["spec"]["userData"], expected, "{patch}");
-        assert_eq!(objects[0]["spec"]["amiFamily"], "Custom", "{patch}");
     }
 }

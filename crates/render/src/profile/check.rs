@@ -226,70 +226,68 @@ mod tests {
     #[test]
     fn each_error_is_reported_at_its_path() {
         let table = [
-            (kubelet_with("systemReserved", json!({"memory": "2GB"})), "spec.kubelet.systemReserved.memory"),
-            (kubelet_with("systemReserved", json!({"memory": "-2Gi"})), "spec.kubelet.systemReserved.memory"),
-            (kubelet_with("kubeReserved", json!({"cpu": "half"})), "spec.kubelet.kubeReserved.cpu"),
-            (kubelet_with("kubeReserved", json!({"pid": "100"})), "spec.kubelet.kubeReserved.pid"),
-            (kubelet_with("evictionHard", json!({"pid.available": "10%"})), "spec.kubelet.evictionHard.pid.available"),
-            (kubelet_with("evictionHard", json!({"nodefs.free": "10%"})), "spec.kubelet.evictionHard.nodefs.free"),
+            (kubelet_with("systemReserved", json!({"memory": "2GB"})), "kubelet.systemReserved.memory"),
+            (kubelet_with("systemReserved", json!({"memory": "-2Gi"})), "kubelet.systemReserved.memory"),
+            (kubelet_with("kubeReserved", json!({"cpu": "half"})), "kubelet.kubeReserved.cpu"),
+            (kubelet_with("kubeReserved", json!({"pid": "100"})), "kubelet.kubeReserved.pid"),
+            (kubelet_with("evictionHard", json!({"pid.available": "10%"})), "kubelet.evictionHard.pid.available"),
+            (kubelet_with("evictionHard", json!({"nodefs.free": "10%"})), "kubelet.evictionHard.nodefs.free"),
             (
                 kubelet_with("evictionHard", json!({"memory.available": "101%"})),
-                "spec.kubelet.evictionHard.memory.available",
+                "kubelet.evictionHard.memory.available",
             ),
-            (
-                kubelet_with("evictionHard", json!({"memory.available": "0"})),
-                "spec.kubelet.evictionHard.memory.available",
-            ),
+            (kubelet_with("evictionHard", json!({"memory.available": "0"})), "kubelet.evictionHard.memory.available"),
             (
                 kubelet_with("evictionHard", json!({"memory.available": "much"})),
-                "spec.kubelet.evictionHard.memory.available",
+                "kubelet.evictionHard.memory.available",
             ),
-            (kubelet_with("imageGC", json!({"lowThresholdPercent": 85})), "spec.kubelet.imageGC.lowThresholdPercent"),
-            (kubelet_with("containerLogs", json!({"maxSize": "big"})), "spec.kubelet.containerLogs.maxSize"),
-            (kubelet_with("containerLogs", json!({"maxSize": "0"})), "spec.kubelet.containerLogs.maxSize"),
-            (kubelet_with("featureGates", json!({"a=b": true})), "spec.kubelet.featureGates.a=b"),
-            (pause_with("Custom", "", ""), "spec.pauseImage.repository"),
-            (pause_with("Custom", "registry.example", ""), "spec.pauseImage.repository"),
-            (pause_with("Custom", "registry.example/Pause", ""), "spec.pauseImage.repository"),
-            (pause_with("Custom", "registry.example/pause:3.9", ""), "spec.pauseImage.repository"),
-            (pause_with("Custom", "registry.example/pause@sha256:0", ""), "spec.pauseImage.repository"),
-            (pause_with("Custom", "https://registry.example/pause", ""), "spec.pauseImage.repository"),
-            (pause_with("Custom", "registry.example//pause", ""), "spec.pauseImage.repository"),
-            (pause_with("Custom", "registry.example:99999/pause", ""), "spec.pauseImage.repository"),
-            (pause_with("Custom", "registry.example/a..b", ""), "spec.pauseImage.repository"),
-            (pause_with("Upstream", "registry.example/pause", ""), "spec.pauseImage.repository"),
-            (pause_with("Node", "registry.example/pause", ""), "spec.pauseImage.repository"),
-            (pause_with("Node", "", "3.10"), "spec.pauseImage.tag"),
-            (mirror_with("https://docker.io", "https://mirror.example"), "spec.containerd.registryMirrors[0].registry"),
-            (mirror_with("docker.io:http", "https://mirror.example"), "spec.containerd.registryMirrors[0].registry"),
-            (mirror_with("docker.io", "mirror.example"), "spec.containerd.registryMirrors[0].endpoints[0]"),
-            (mirror_with("docker.io", "ftp://mirror.example"), "spec.containerd.registryMirrors[0].endpoints[0]"),
-            (mirror_with("docker.io", "https://"), "spec.containerd.registryMirrors[0].endpoints[0]"),
-            (mirror_with("docker.io", "https://u:p@mirror.example"), "spec.containerd.registryMirrors[0].endpoints[0]"),
-            (
-                mirror_with("docker.io", "https://mirror.example/v2?ns=a"),
-                "spec.containerd.registryMirrors[0].endpoints[0]",
-            ),
-            (mirror_with("docker.io", "https://[::g]:5000"), "spec.containerd.registryMirrors[0].endpoints[0]"),
+            (kubelet_with("imageGC", json!({"lowThresholdPercent": 85})), "kubelet.imageGC.lowThresholdPercent"),
+            (kubelet_with("containerLogs", json!({"maxSize": "big"})), "kubelet.containerLogs.maxSize"),
+            (kubelet_with("containerLogs", json!({"maxSize": "0"})), "kubelet.containerLogs.maxSize"),
+            (kubelet_with("featureGates", json!({"a=b": true})), "kubelet.featureGates.a=b"),
+            (pause_with("Custom", "", ""), "pauseImage.repository"),
+            (pause_with("Custom", "registry.example", ""), "pauseImage.repository"),
+            (pause_with("Custom", "registry.example/Pause", ""), "pauseImage.repository"),
+            (pause_with("Custom", "registry.example/pause:3.9", ""), "pauseImage.repository"),
+            (pause_with("Custom", "registry.example/pause@sha256:0", ""), "pauseImage.repository"),
+            (pause_with("Custom", "https://registry.example/pause", ""), "pauseImage.repository"),
+            (pause_with("Custom", "registry.example//pause", ""), "pauseImage.repository"),
+            (pause_with("Custom", "registry.example:99999/pause", ""), "pauseImage.repository"),
+            (pause_with("Custom", "registry.example/a..b", ""), "pauseImage.repository"),
+            (pause_with("Upstream", "registry.example/pause", ""), "pauseImage.repository"),
+            (pause_with("Node", "registry.example/pause", ""), "pauseImage.repository"),
+            (pause_with("Node", "", "3.10"), "pauseImage.tag"),
+            (mirror_with("https://docker.io", "https://mirror.example"), "containerd.registryMirrors[0].registry"),
+            (mirror_with("docker.io:http", "https://mirror.example"), "containerd.registryMirrors[0].registry"),
+            (mirror_with("docker.io", "mirror.example"), "containerd.registryMirrors[0].endpoints[0]"),
+            (mirror_with("docker.io", "ftp://mirror.example"), "containerd.registryMirrors[0].endpoints[0]"),
+            (mirror_with("docker.io", "https://"), "containerd.registryMirrors[0].endpoints[0]"),
+            (mirror_with("docker.io", "https://u:p@mirror.example"), "containerd.registryMirrors[0].endpoints[0]"),
+            (mirror_with("docker.io", "https://mirror.example/v2?ns=a"), "containerd.registryMirrors[0].endpoints[0]"),
+            (mirror_with("docker.io", "https://[::g]:5000"), "containerd.registryMirrors[0].endpoints[0]"),
             (
                 json!({"containerd": {"registryMirrors": [
                     {"registry": "docker.io", "endpoints": ["https://a.example"]},
                     {"registry": "Docker.io", "endpoints": ["https://b.example"]},
                 ]}}),
-                "spec.containerd.registryMirrors[1].registry",
+                "containerd.registryMirrors[1].registry",
             ),
             (
                 json!({"containerd": {"registryMirrors": [
                     {"registry": "docker.io", "endpoints": ["https://a.example", "https://a.example"]},
                 ]}}),
-                "spec.containerd.registryMirrors[0].endpoints[1]",
+                "containerd.registryMirrors[0].endpoints[1]",
             ),
-            (json!({"containerd": {"cni": {"binDir": "/opt/cni/bin"}}}), "spec.containerd.cni.binDir"),
-            (json!({"containerd": {"cni": {"confDir": "C:\\a\"b"}}}), "spec.containerd.cni.confDir"),
+            (json!({"containerd": {"cni": {"binDir": "/opt/cni/bin"}}}), "containerd.cni.binDir"),
+            (json!({"containerd": {"cni": {"confDir": "C:\\a\"b"}}}), "containerd.cni.confDir"),
         ];
         for (spec, path) in table {
             let problems = checked(spec.clone()).expect_err(&spec.to_string());
-            assert_eq!(problems.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), [path], "{spec}");
+            assert_eq!(
+                problems.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(),
+                [format!("spec.{path}")],
+                "{spec}"
+            );
             assert!(!problems[0].wrong.is_empty() && !problems[0].remedy.is_empty(), "{spec}");
         }
     }
@@ -318,22 +316,23 @@ mod tests {
     #[test]
     fn suspicious_values_are_accepted_with_a_warning() {
         let table = [
-            (kubelet_with("systemReserved", json!({})), "spec.kubelet.systemReserved.memory"),
-            (kubelet_with("systemReserved", json!({"memory": "1Gi"})), "spec.kubelet.systemReserved.memory"),
-            (kubelet_with("kubeReserved", json!({"memory": "512m"})), "spec.kubelet.kubeReserved.memory"),
-            (
-                kubelet_with("evictionHard", json!({"memory.available": "10%"})),
-                "spec.kubelet.evictionHard.memory.available",
-            ),
-            (kubelet_with("featureGates", json!({"NoSuchGate": true})), "spec.kubelet.featureGates.NoSuchGate"),
+            (kubelet_with("systemReserved", json!({})), "kubelet.systemReserved.memory"),
+            (kubelet_with("systemReserved", json!({"memory": "1Gi"})), "kubelet.systemReserved.memory"),
+            (kubelet_with("kubeReserved", json!({"memory": "512m"})), "kubelet.kubeReserved.memory"),
+            (kubelet_with("evictionHard", json!({"memory.available": "10%"})), "kubelet.evictionHard.memory.available"),
+            (kubelet_with("featureGates", json!({"NoSuchGate": true})), "kubelet.featureGates.NoSuchGate"),
             (
                 kubelet_with("featureGates", json!({"ClusterTrustBundleProjection": true})),
-                "spec.kubelet.featureGates.ClusterTrustBundleProjection",
+                "kubelet.featureGates.ClusterTrustBundleProjection",
             ),
         ];
         for (spec, path) in table {
             let warnings = checked(spec.clone()).unwrap().warnings;
-            assert_eq!(warnings.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(), [path], "{spec}");
+            assert_eq!(
+                warnings.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>(),
+                [format!("spec.{path}")],
+                "{spec}"
+            );
         }
     }
 

@@ -153,57 +153,41 @@ mod tests {
     #[test]
     fn each_error_is_reported_at_its_path() {
         let table = [
-            (json!({"imagePullProgressTimeout": "soon"}), "spec.containerd.imagePullProgressTimeout", "not a duration"),
-            (json!({"imagePullProgressTimeout": "30"}), "spec.containerd.imagePullProgressTimeout", "not a duration"),
-            (json!({"imagePullProgressTimeout": "0s"}), "spec.containerd.imagePullProgressTimeout", "must not be zero"),
-            (json!({"extraConfig": "a = "}), "spec.containerd.extraConfig", "not valid TOML: line 1"),
-            (json!({"extraConfig": "a = 1\n[b\n"}), "spec.containerd.extraConfig", "not valid TOML: line 2"),
-            (json!({"extraConfig": "version = 3\n"}), "spec.containerd.extraConfig", "winpool sets the version"),
-            (extra("imports = ['C:\\x']"), "spec.containerd.extraConfig", "imports is not a setting"),
-            (extra("[grpc]\naddress = 'x'"), "spec.containerd.extraConfig", "grpc is not a setting"),
-            (extra("root = 'D:\\x'"), "spec.containerd.extraConfig", "root is set by winpool"),
+            (json!({"imagePullProgressTimeout": "soon"}), "imagePullProgressTimeout", "not a duration"),
+            (json!({"imagePullProgressTimeout": "30"}), "imagePullProgressTimeout", "not a duration"),
+            (json!({"imagePullProgressTimeout": "0s"}), "imagePullProgressTimeout", "must not be zero"),
+            (extra("a = "), "extraConfig", "not valid TOML: line 1"),
+            (extra("a = 1\n[b\n"), "extraConfig", "not valid TOML: line 2"),
+            (extra("version = 3\n"), "extraConfig", "winpool sets the version"),
+            (extra("imports = ['C:\\x']"), "extraConfig", "imports is not a setting"),
+            (extra("[grpc]\naddress = 'x'"), "extraConfig", "grpc is not a setting"),
+            (extra("root = 'D:\\x'"), "extraConfig", "root is set by winpool"),
             (
                 extra("[plugins.'io.containerd.grpc.v1.cri']\nuse_local_image_pull = true"),
-                "spec.containerd.extraConfig",
+                "extraConfig",
                 "not a setting",
             ),
             (
                 extra("[plugins.'io.containerd.cri.v1.images']\nsandbox_image = 'registry.example/pause:1'"),
-                "spec.containerd.extraConfig",
+                "extraConfig",
                 "not a setting",
             ),
-            (
-                extra(&runtime("cni", "bin_dir = 'C:\\x'")),
-                "spec.containerd.extraConfig",
-                ".cni.bin_dir is set by winpool",
-            ),
-            (
-                extra(&runtime("cni", "bin_dirs = ['C:\\x']")),
-                "spec.containerd.extraConfig",
-                ".cni.bin_dirs is set by winpool",
-            ),
-            (
-                extra(&runtime("cni", "conf_dir = '\\\\server\\x'")),
-                "spec.containerd.extraConfig",
-                ".cni.conf_dir is set",
-            ),
-            (extra(&runtime("cni", "conf_template = 'C:\\x'")), "spec.containerd.extraConfig", "not a setting"),
+            (extra(&runtime("cni", "bin_dir = 'C:\\x'")), "extraConfig", ".cni.bin_dir is set by winpool"),
+            (extra(&runtime("cni", "bin_dirs = ['C:\\x']")), "extraConfig", ".cni.bin_dirs is set by winpool"),
+            (extra(&runtime("cni", "conf_dir = '\\\\server\\x'")), "extraConfig", ".cni.conf_dir is set"),
+            (extra(&runtime("cni", "conf_template = 'C:\\x'")), "extraConfig", "not a setting"),
             (
                 extra(&runtime("containerd.runtimes.x", "pod_annotations = ['*']")),
-                "spec.containerd.extraConfig",
+                "extraConfig",
                 "must be a list with 'io.microsoft.virtualmachine.*' or",
             ),
-            (
-                extra(&runtime("containerd.runtimes.x", "Runtime_Path = 'a'")),
-                "spec.containerd.extraConfig",
-                "not a setting",
-            ),
-            (mirror("C:\\mirror.pem", true), "spec.containerd.registryMirrors[0].skipVerify", "no effect"),
+            (extra(&runtime("containerd.runtimes.x", "Runtime_Path = 'a'")), "extraConfig", "not a setting"),
+            (mirror("C:\\mirror.pem", true), "registryMirrors[0].skipVerify", "no effect"),
         ];
         for (containerd, path, text) in table {
             let problems = checked(&containerd).expect_err(&containerd.to_string());
             let [Problem { path: found, wrong, remedy }] = &problems[..] else { panic!("{problems:?}") };
-            assert_eq!(found, path, "{containerd}");
+            assert_eq!(*found, format!("spec.containerd.{path}"), "{containerd}");
             assert!(wrong.contains(text) && !remedy.is_empty(), "{wrong}");
         }
     }

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::allowances::{Destination, Diversion, Traffic};
 
-/// A field of a profile that sends traffic to a host.
 #[derive(Clone, Copy, Debug)]
 pub struct DivertingField {
     pub field: &'static str,
@@ -48,7 +47,6 @@ pub const DIVERTING_FIELDS: &[DivertingField] = &[
     },
 ];
 
-/// The traffic that a profile sends to other hosts.
 pub fn diversions(profile: &Profile) -> Vec<Diversion> {
     let of_field = |DivertingField { traffic, found, .. }: &DivertingField| {
         let traffic = *traffic;

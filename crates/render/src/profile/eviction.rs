@@ -8,7 +8,6 @@ use winpool_facts::eviction::Signal;
 
 use super::problems::Problems;
 
-/// The valid thresholds by signal.
 pub(super) fn thresholds(
     path: &str,
     written: &BTreeMap<String, QuantityText>,

@@ -121,7 +121,6 @@ fn check_object(path: &str, fields: &[(&str, FieldType)], object: &Map<String, V
     }
 }
 
-/// Checks a map from eviction signal to string.
 fn signal_map(
     path: &str,
     value: &Value,
@@ -302,25 +301,25 @@ mod tests {
     #[test]
     fn an_unsupported_field_is_an_error_with_the_reason() {
         let table = [
-            (json!({"cgroupDriver": "systemd"}), "spec.kubelet.extra.cgroupDriver", "Windows has no cgroups"),
-            (json!({"protectKernelDefaults": true}), "spec.kubelet.extra.protectKernelDefaults", "the Linux kernel"),
-            (json!({"failSwapOn": false}), "spec.kubelet.extra.failSwapOn", "swap"),
-            (json!({"singleProcessOOMKill": true}), "spec.kubelet.extra.singleProcessOOMKill", "does not start"),
-            (json!({"userNamespaces": {}}), "spec.kubelet.extra.userNamespaces", "does not start"),
-            (json!({"enforceNodeAllocatable": ["pods"]}), "spec.kubelet.extra.enforceNodeAllocatable", "winpool sets"),
-            (json!({"maxPods": 50}), "spec.kubelet.extra.maxPods", "winpool sets"),
-            (json!({"kind": "Pod"}), "spec.kubelet.extra.kind", "winpool sets"),
-            (json!({"noSuchField": 1}), "spec.kubelet.extra.noSuchField", "no such field"),
-            (json!({"staticPodPath": "C:\\pods"}), "spec.kubelet.extra.staticPodPath", "must not be set by a profile"),
-            (json!({"staticPodURL": "https://a"}), "spec.kubelet.extra.staticPodURL", "must not be set by a profile"),
-            (json!({"volumePluginDir": "C:\\x"}), "spec.kubelet.extra.volumePluginDir", "as SYSTEM"),
-            (json!({"tlsCertFile": "//server/c"}), "spec.kubelet.extra.tlsCertFile", "on another machine"),
-            (json!({"logging": {"file": "C:\\x"}}), "spec.kubelet.extra.logging.file", "no such field"),
-            (json!({"ClusterDNS": []}), "spec.kubelet.extra.ClusterDNS", "clusterDNS"),
+            (json!({"cgroupDriver": "systemd"}), "cgroupDriver", "Windows has no cgroups"),
+            (json!({"protectKernelDefaults": true}), "protectKernelDefaults", "the Linux kernel"),
+            (json!({"failSwapOn": false}), "failSwapOn", "swap"),
+            (json!({"singleProcessOOMKill": true}), "singleProcessOOMKill", "does not start"),
+            (json!({"userNamespaces": {}}), "userNamespaces", "does not start"),
+            (json!({"enforceNodeAllocatable": ["pods"]}), "enforceNodeAllocatable", "winpool sets"),
+            (json!({"maxPods": 50}), "maxPods", "winpool sets"),
+            (json!({"kind": "Pod"}), "kind", "winpool sets"),
+            (json!({"noSuchField": 1}), "noSuchField", "no such field"),
+            (json!({"staticPodPath": "C:\\pods"}), "staticPodPath", "must not be set by a profile"),
+            (json!({"staticPodURL": "https://a"}), "staticPodURL", "must not be set by a profile"),
+            (json!({"volumePluginDir": "C:\\x"}), "volumePluginDir", "as SYSTEM"),
+            (json!({"tlsCertFile": "//server/c"}), "tlsCertFile", "on another machine"),
+            (json!({"logging": {"file": "C:\\x"}}), "logging.file", "no such field"),
+            (json!({"ClusterDNS": []}), "ClusterDNS", "clusterDNS"),
         ];
-        for (extra, path, text) in table {
+        for (extra, field, text) in table {
             let problem = only_problem(extra);
-            assert_eq!(problem.path, path);
+            assert_eq!(problem.path, path(field));
             assert!(problem.wrong.contains(text), "{problem}");
         }
         assert!(only_problem(json!({"maxPods": 50})).remedy.contains("spec.kubelet.maxPods"));
@@ -346,57 +345,51 @@ mod tests {
     #[test]
     fn a_field_of_the_wrong_type_is_an_error() {
         let table = [
-            (json!({"eventBurst": "many"}), "spec.kubelet.extra.eventBurst"),
-            (json!({"eventBurst": -1}), "spec.kubelet.extra.eventBurst"),
-            (json!({"eventBurst": 1.5}), "spec.kubelet.extra.eventBurst"),
-            (json!({"eventBurst": null}), "spec.kubelet.extra.eventBurst"),
-            (json!({"readOnlyPort": 65536}), "spec.kubelet.extra.readOnlyPort"),
-            (json!({"serializeImagePulls": "yes"}), "spec.kubelet.extra.serializeImagePulls"),
-            (json!({"syncFrequency": 60}), "spec.kubelet.extra.syncFrequency"),
-            (json!({"syncFrequency": "60"}), "spec.kubelet.extra.syncFrequency"),
-            (json!({"clusterDNS": "10.0.0.10"}), "spec.kubelet.extra.clusterDNS"),
-            (json!({"clusterDNS": [10]}), "spec.kubelet.extra.clusterDNS"),
-            (json!({"tlsCurvePreferences": ["X25519"]}), "spec.kubelet.extra.tlsCurvePreferences"),
-            (json!({"cpuManagerPolicyOptions": {"a": true}}), "spec.kubelet.extra.cpuManagerPolicyOptions"),
-            (json!({"memoryManagerPolicy": "Static"}), "spec.kubelet.extra.memoryManagerPolicy"),
+            (json!({"eventBurst": "many"}), "eventBurst"),
+            (json!({"eventBurst": -1}), "eventBurst"),
+            (json!({"eventBurst": 1.5}), "eventBurst"),
+            (json!({"eventBurst": null}), "eventBurst"),
+            (json!({"readOnlyPort": 65536}), "readOnlyPort"),
+            (json!({"serializeImagePulls": "yes"}), "serializeImagePulls"),
+            (json!({"syncFrequency": 60}), "syncFrequency"),
+            (json!({"syncFrequency": "60"}), "syncFrequency"),
+            (json!({"clusterDNS": "10.0.0.10"}), "clusterDNS"),
+            (json!({"clusterDNS": [10]}), "clusterDNS"),
+            (json!({"tlsCurvePreferences": ["X25519"]}), "tlsCurvePreferences"),
+            (json!({"cpuManagerPolicyOptions": {"a": true}}), "cpuManagerPolicyOptions"),
+            (json!({"memoryManagerPolicy": "Static"}), "memoryManagerPolicy"),
             (
                 json!({"crashLoopBackOff": {"maxContainerRestartPeriod": "301s"}}),
-                "spec.kubelet.extra.crashLoopBackOff.maxContainerRestartPeriod",
+                "crashLoopBackOff.maxContainerRestartPeriod",
             ),
             (
                 json!({"crashLoopBackOff": {"maxContainerRestartPeriod": "900ms"}}),
-                "spec.kubelet.extra.crashLoopBackOff.maxContainerRestartPeriod",
+                "crashLoopBackOff.maxContainerRestartPeriod",
             ),
-            (json!({"containerLogMonitorInterval": "2s"}), "spec.kubelet.extra.containerLogMonitorInterval"),
+            (json!({"containerLogMonitorInterval": "2s"}), "containerLogMonitorInterval"),
             (
                 json!({"shutdownGracePeriod": "1m", "shutdownGracePeriodCriticalPods": "500ms"}),
-                "spec.kubelet.extra.shutdownGracePeriodCriticalPods",
+                "shutdownGracePeriodCriticalPods",
             ),
-            (json!({"podLogsDir": "logs"}), "spec.kubelet.extra.podLogsDir"),
-            (json!({"podLogsDir": r"C:\var\..\log"}), "spec.kubelet.extra.podLogsDir"),
-            (json!({"podLogsDir": r"C:\var\log\"}), "spec.kubelet.extra.podLogsDir"),
-            (json!({"podLogsDir": r"C:\Protokoll-Öl"}), "spec.kubelet.extra.podLogsDir"),
-            (json!({"authentication": []}), "spec.kubelet.extra.authentication"),
-            (
-                json!({"authentication": {"anonymous": {"enabled": 1}}}),
-                "spec.kubelet.extra.authentication.anonymous.enabled",
-            ),
-            (json!({"authentication": {"basic": {}}}), "spec.kubelet.extra.authentication.basic"),
-            (json!({"reservedMemory": [{"numaNode": "0"}]}), "spec.kubelet.extra.reservedMemory[0].numaNode"),
-            (json!({"reservedMemory": {}}), "spec.kubelet.extra.reservedMemory"),
-            (json!({"logging": "json"}), "spec.kubelet.extra.logging"),
-            (json!({"evictionMinimumReclaim": ["1Gi"]}), "spec.kubelet.extra.evictionMinimumReclaim"),
-            (
-                json!({"evictionMinimumReclaim": {"pid.available": "1"}}),
-                "spec.kubelet.extra.evictionMinimumReclaim.pid.available",
-            ),
+            (json!({"podLogsDir": "logs"}), "podLogsDir"),
+            (json!({"podLogsDir": r"C:\var\..\log"}), "podLogsDir"),
+            (json!({"podLogsDir": r"C:\var\log\"}), "podLogsDir"),
+            (json!({"podLogsDir": r"C:\Protokoll-Öl"}), "podLogsDir"),
+            (json!({"authentication": []}), "authentication"),
+            (json!({"authentication": {"anonymous": {"enabled": 1}}}), "authentication.anonymous.enabled"),
+            (json!({"authentication": {"basic": {}}}), "authentication.basic"),
+            (json!({"reservedMemory": [{"numaNode": "0"}]}), "reservedMemory[0].numaNode"),
+            (json!({"reservedMemory": {}}), "reservedMemory"),
+            (json!({"logging": "json"}), "logging"),
+            (json!({"evictionMinimumReclaim": ["1Gi"]}), "evictionMinimumReclaim"),
+            (json!({"evictionMinimumReclaim": {"pid.available": "1"}}), "evictionMinimumReclaim.pid.available"),
             (
                 json!({"evictionSoftGracePeriod": {"memory.available": "soon"}}),
-                "spec.kubelet.extra.evictionSoftGracePeriod.memory.available",
+                "evictionSoftGracePeriod.memory.available",
             ),
         ];
-        for (extra, path) in table {
-            assert_eq!(only_problem(extra).path, path);
+        for (extra, field) in table {
+            assert_eq!(only_problem(extra).path, path(field));
         }
     }
 
@@ -417,7 +410,7 @@ mod tests {
             (json!({"evictionSoft": {"memory.available": "1Gi"}}), "evictionSoft.memory.available"),
         ];
         for (extra, field) in table {
-            assert_eq!(only_problem(extra).path, format!("spec.kubelet.extra.{field}"));
+            assert_eq!(only_problem(extra).path, path(field));
         }
     }
 

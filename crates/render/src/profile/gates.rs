@@ -71,7 +71,6 @@ fn check_gate(component: GatedProgram, name: &str, value: bool, problems: &mut P
     }
 }
 
-/// The gates with which a component of a minor does not start.
 pub fn gate_problems(component: GatedProgram, written: &BTreeMap<String, bool>, minor: Minor) -> Vec<Problem> {
     let gates = written.iter().filter_map(|(name, value)| gate_problem(component, name, *value, minor));
     let unmet = unmet_dependencies(written, minor).into_iter();
