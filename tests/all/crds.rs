@@ -28,39 +28,6 @@ fn the_files_in_crds_match_the_types() {
 }
 
 #[test]
-fn the_columns_and_short_names_are_as_designed() {
-    let [(_, configs), (_, pools), (_, profiles)] = &crds()[..] else { panic!("three CRDs") };
-    for (crd, short, columns, wide) in [
-        (
-            configs,
-            "wnc",
-            vec!["Pool", "Desired", "Applied", "Phase", "Reason", "Age"],
-            vec!["Layout", "Agent", "Message"],
-        ),
-        (
-            pools,
-            "wnp",
-            vec!["Ready", "Mode", "Nodes", "Tainted", "Configured", "Windows", "Kubelet", "Support", "Problem", "Age"],
-            vec!["Profile", "RuntimeClass", "Skewed", "Mismatched", "Message"],
-        ),
-        (profiles, "wrp", vec!["Ready", "Pools", "Reason", "Age"], vec!["Message"]),
-    ] {
-        let spec = &crd["spec"];
-        assert_eq!(spec["scope"], "Cluster");
-        assert_eq!(spec["names"]["shortNames"], json!([short]));
-        assert_eq!(spec["names"]["categories"], json!(["windows"]));
-        let [version] = &spec["versions"].as_array().unwrap()[..] else { panic!("one version") };
-        assert_eq!(version["subresources"]["status"], json!({}));
-        let named = |priority: i64| {
-            let columns = version["additionalPrinterColumns"].as_array().unwrap().iter();
-            let columns = columns.filter(|column| column["priority"].as_i64().unwrap_or(0) == priority);
-            columns.map(|column| column["name"].as_str().unwrap()).collect::<Vec<_>>()
-        };
-        assert_eq!((named(0), named(1)), (columns, wide));
-    }
-}
-
-#[test]
 fn every_schema_follows_the_schema_rules() {
     for (file, crd) in crds() {
         let violations = violations(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);

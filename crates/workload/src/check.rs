@@ -28,11 +28,8 @@ pub struct PoolIssue {
 pub enum ImageStatus {
     #[default]
     Compatible,
-    /// There is no evidence about some of them.
     Unknown,
-    /// Some of them probably do not run.
     Suspected,
-    /// Some of them do not run.
     Incompatible,
 }
 
@@ -47,7 +44,6 @@ pub struct PodAssessment {
     pub images_to_look_up: Vec<String>,
 }
 
-/// The results of registry lookups, by image as written in a pod.
 pub type Lookups = HashMap<String, Arc<Lookup>>;
 
 /// The kinds of workloads whose templates are checked. The template of any other pod is checked with the pod.
@@ -116,8 +112,7 @@ impl PodCheck<'_> {
         assessment
     }
 
-    /// The taint that excludes a pod from its pool when it is created again: by a DaemonSet for the same node, by other
-    /// controllers for any node.
+    /// The taint that excludes a pod from its pool, or the pod of a DaemonSet from its node, when it is created again.
     fn not_reschedulable(&self, pool: &PoolState, own: &NodeGroup, effective: &EffectiveSpec) -> Option<WorkloadIssue> {
         let untolerated = |group: &NodeGroup| {
             let present = effective.untolerated(&group.taints).map(|taint| (taint.clone(), false));

@@ -30,9 +30,7 @@ impl<T: PodController> ControllerView<T> {
     }
 }
 
-/// All objects that create pods.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)] // the names say it
 pub struct Controllers {
     pub deployments: Objects<ControllerView<Deployment>>,
     pub stateful_sets: Objects<ControllerView<StatefulSet>>,

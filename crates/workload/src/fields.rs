@@ -10,7 +10,6 @@ use winpool_facts::{
     },
 };
 
-/// A field that does not belong in a pod spec for Windows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldIssue {
     pub path: String,
@@ -19,7 +18,6 @@ pub struct FieldIssue {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldIssueKind {
-    /// The API server rejects it.
     Rejected(&'static RejectedField),
     /// It has no effect; with `spec.os.name: windows` the API server may reject it.
     Ignored(&'static RejectedField),

@@ -16,12 +16,10 @@ use super::{
     scheduling_state::SchedulingState,
 };
 
-/// The maximum number of different requests for an image.
 const MAX_REQUESTS: usize = 8;
 /// The maximum number of workloads in a summary for each kind of issue. It also limits the number of events.
 const MAX_NAMED: usize = 50;
 
-/// All workloads with the results of their checks.
 #[derive(Debug, Default)]
 pub struct WorkloadIndex {
     state: SchedulingState,
@@ -34,9 +32,7 @@ pub struct WorkloadIndex {
     /// The Services of each namespace that known issues depend on, by key.
     services: HashMap<String, BTreeMap<String, Arc<Service>>>,
     services_are_read: bool,
-    /// The results of registry lookups, by image.
     lookups: Lookups,
-    /// The pods on each Windows node.
     by_node: HashMap<String, HashSet<Arc<str>>>,
     /// The pods that need the lookup of an image.
     by_image: HashMap<String, HashSet<Arc<str>>>,
@@ -70,7 +66,6 @@ pub struct ImageRequest {
 
 /// How many images need a registry lookup, by its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
 pub struct LookupCounts {
     pub found: usize,
     pub failed: usize,
@@ -101,7 +96,6 @@ fn fairly(requests: BTreeSet<RequestKey<'_>>) -> impl Iterator<Item = RequestKey
     first.into_iter().chain(others)
 }
 
-/// The sums over the workloads of one pool.
 #[derive(Debug, Default)]
 struct PoolTotals {
     pods: u32,
@@ -117,12 +111,10 @@ struct PoolTotals {
     issues: BTreeMap<(IssueKind, Arc<WorkloadName>), BTreeMap<WorkloadIssue, u32>>,
 }
 
-/// The summaries of the workloads of all pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Workloads {
     #[default]
     Off,
-    /// The first check is pending.
     Waiting,
     Known(BTreeMap<String, Arc<PoolWorkloads>>),
 }
@@ -131,27 +123,20 @@ pub enum Workloads {
 pub struct PoolWorkloads {
     /// The pods on the nodes of the pool, and those that can be scheduled to it.
     pub pods: u32,
-    /// The pods with an image that does not run.
     pub cannot_run: u32,
-    /// The pods with an image that probably does not run.
     pub suspected: u32,
-    /// The pods with an image without evidence.
     pub unknown: u32,
-    /// How many pods use each RuntimeClass.
     pub classes: BTreeMap<String, u32>,
     /// The workloads with issues, worst first.
     pub issues: BTreeMap<IssueKind, AffectedWorkloads>,
-    /// The workloads with each feature that known issues depend on.
     pub features: BTreeMap<PodFeature, BTreeSet<Arc<WorkloadName>>>,
     pub components: BTreeSet<(NodeComponent, ComponentVersion)>,
     /// The Services of the pods with each feature that known issues depend on; `None` if Services are not read.
     pub services: Option<BTreeMap<ServiceFeature, BTreeSet<Arc<str>>>>,
 }
 
-/// The workloads with an issue of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AffectedWorkloads {
-    /// How many there are.
     pub count: usize,
     /// The first of them with their issue, by name.
     pub first: Vec<(Arc<WorkloadName>, WorkloadIssue)>,
@@ -176,7 +161,6 @@ impl Workloads {
 }
 
 impl WorkloadIndex {
-    /// Adds, replaces or removes a pod.
     pub fn set_pod(&mut self, key: &str, pod: Option<Arc<Pod>>) {
         self.remove_pod(key);
         let Some(pod) = pod else { return };
@@ -186,7 +170,6 @@ impl WorkloadIndex {
         self.insert_pod(pod);
     }
 
-    /// Adds, replaces or removes an object that creates pods.
     pub fn set_controller(&mut self, name: &Arc<WorkloadName>, controller: Option<Arc<Controller>>) {
         if let Some(checked) = self.controllers.remove(name) {
             self.count_selected_labels(&checked.controller.template, false);
@@ -246,7 +229,6 @@ impl WorkloadIndex {
         self.recheck_pods(pods);
     }
 
-    /// How many images need a registry lookup, by its state.
     pub fn lookup_counts(&self) -> LookupCounts {
         let mut counts = LookupCounts::default();
         for image in self.by_image.keys() {
@@ -259,7 +241,6 @@ impl WorkloadIndex {
         counts
     }
 
-    /// Removes the lookups of images that no pod needs.
     pub fn remove_unused_lookups(&mut self) {
         self.lookups.retain(|image, _| self.by_image.contains_key(image));
     }
@@ -318,8 +299,7 @@ impl WorkloadIndex {
         self.pods.get(key)?.assessment.as_ref()?.pool.as_deref()
     }
 
-    /// The images that need a registry lookup, with the different requests of their pods, which may have different
-    /// credentials.
+    /// The images that need a registry lookup, with the requests of their pods, whose credentials may differ.
     pub fn image_requests(&self) -> impl Iterator<Item = (&str, Vec<ImageRequest>)> {
         self.by_image.iter().map(|(image, keys)| {
             let pods = keys.iter().filter_map(|key| self.pods.get(key));
@@ -340,12 +320,10 @@ impl WorkloadIndex {
         Some((Arc::new(name), &pod.uid))
     }
 
-    /// The number of pods.
     pub fn len(&self) -> usize {
         self.pods.len()
     }
 
-    /// Whether there is no pod.
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty()
     }

@@ -21,7 +21,6 @@ use super::placement::{NodeLabel, Unschedulable};
 named_enum! {
     /// The kinds of problems, worst first. The name of each is a reason of the condition `WorkloadsPlaced`, or of `OSMismatch`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[allow(missing_docs)] // the table of conditions explains each
     pub enum IssueKind {
         ImagesCannotRun,
         RevisionTooOld,
@@ -52,34 +51,21 @@ impl IssueKind {
 
 /// A problem of a workload. Its text follows the name of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
-#[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum WorkloadIssue {
     #[display(
         "the pod sandbox does not start on {host}. The container runtime reports: {error}. Configure a pause image with an \
          entry for {} on the node",
         base_image(host.build)
     )]
-    SandboxCannotStart {
-        /// The Windows of the node.
-        host: OsVersion,
-        error: ForeignText,
-    },
+    SandboxCannotStart { host: OsVersion, error: ForeignText },
     /// An image does not run on a node.
     ImageCannotRun(ImageIssue),
-    /// An image has the build of its node and a later revision.
     #[display(
         "{image} may fail to start on {host}: according to its registry it is for {}, a later update of the same Windows. \
          Install Windows updates on the node, or use an earlier image",
         windows_updates::described(*os)
     )]
-    ImageNewerThanHost {
-        image: ForeignText,
-        /// The Windows of the image.
-        os: OsVersion,
-        /// The Windows of the node.
-        host: OsVersion,
-    },
-    /// New pods cannot be scheduled to any pool.
+    ImageNewerThanHost { image: ForeignText, os: OsVersion, host: OsVersion },
     #[display("new pods cannot be scheduled to any pool: {_0}")]
     Unschedulable(Unschedulable),
     #[display(
@@ -108,21 +94,15 @@ pub enum WorkloadIssue {
         if *declared { "is for Linux" } else { "does not declare its operating system" },
         if *declared { " as well" } else { "" }
     )]
-    LinuxPodMayLand {
-        /// Whether the pod declares that it is for Linux.
-        declared: bool,
-    },
-    /// The API server would reject the pod when it is created again.
+    LinuxPodMayLand { declared: bool },
     #[display("cannot be created again after a restart: {_0}")]
     CannotBeCreatedAgain(Unschedulable),
-    /// The pod would not be scheduled to its pool again.
     #[display(
         "is running and would not be scheduled here after a restart: it does not tolerate {taint}{}. Add the toleration, or \
          use a RuntimeClass of the pool",
         if *withheld { ", which the pool has not set yet" } else { "" }
     )]
     NotReschedulable {
-        /// The taint that it does not tolerate.
         taint: Taint,
         /// Whether the pool has not set the taint yet: it does not write, or the taint waits for pods.
         withheld: bool,
@@ -136,7 +116,6 @@ pub enum WorkloadIssue {
         key: String,
         /// The value that the pod selects; `None` if it does not select this label.
         before: Option<String>,
-        /// The value that the class selects now.
         now: String,
     },
     #[display(
@@ -193,14 +172,11 @@ impl WorkloadIssue {
     }
 }
 
-/// An image that does not run on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageIssue {
     pub image: ForeignText,
-    /// The Windows of the node.
     pub host: OsVersion,
     pub source: EvidenceSource,
-    /// Why it does not run.
     pub incompatibility: Incompatibility,
     /// The explanation of an error of the container runtime, by the registry or the name.
     pub explanation: Option<(EvidenceSource, Incompatibility)>,
@@ -233,20 +209,15 @@ impl fmt::Display for ImageIssue {
     }
 }
 
-/// What to do about an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
-#[allow(missing_docs)] // `host` is the build of the node
 pub enum ImageRemedy {
     /// The image is for Linux.
     #[display("build it for {}, or select kubernetes.io/os=linux", base_image(*host))]
     BuildForWindows { host: Build },
-    /// Only containerd is too old.
     #[display("upgrade containerd to {needs}, or rebuild it on {}", base_image(*host))]
     UpgradeContainerd { host: Build, needs: ContainerdVersion },
-    /// The nodes of another pool run the image.
     #[display("rebuild it on {}, or use pool {pool}", base_image(*host))]
     UsePool { host: Build, pool: String },
-    /// No pool runs it.
     #[display("rebuild it on {}", base_image(*host))]
     Rebuild { host: Build },
 }

@@ -14,58 +14,35 @@ use super::{
 
 /// Why pods are not scheduled to any pool. Displayed with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
-#[allow(missing_docs)] // fields without a comment are explained by their variant
 pub enum Unschedulable {
     #[display("RuntimeClass {class} does not exist. {}", match of_pools.as_slice() {
         [] => "Create it, or remove runtimeClassName".to_owned(),
         classes => format!("Use one of {}", some_of(classes)),
     })]
-    RuntimeClassNotFound {
-        class: String,
-        /// The existing RuntimeClasses of the pools.
-        of_pools: Vec<String>,
-    },
+    RuntimeClassNotFound { class: String, of_pools: Vec<String> },
     /// The nodeSelector and the RuntimeClass require different values of a label.
     #[display(
         "nodeSelector has {key}={own_value} and RuntimeClass {class} has {key}={class_value}, so the API server rejects the \
          pods. Remove one of the two"
     )]
-    SelectorConflict {
-        class: String,
-        key: String,
-        class_value: String,
-        /// The value in the nodeSelector.
-        own_value: String,
-    },
+    SelectorConflict { class: String, key: String, class_value: String, own_value: String },
     #[display("no node matches: the nodes of pool {pool} {unmet}. Correct nodeSelector or affinity")]
     NoMatchingNode {
         /// The pool whose nodes meet the most requirements.
         pool: String,
-        /// What they do not meet.
         unmet: NodeRequirement,
     },
     #[display(
         "taint {taint} of pool {pool} is not tolerated. Add the toleration{}",
         class.as_ref().map_or_else(String::new, |class| format!(", or runtimeClassName: {class}"))
     )]
-    UntoleratedTaint {
-        pool: String,
-        taint: Taint,
-        /// A RuntimeClass with the toleration.
-        class: Option<String>,
-    },
+    UntoleratedTaint { pool: String, taint: Taint, class: Option<String> },
     /// The container runtime does not have the handler of the RuntimeClass.
     #[display(
         "the container runtime of pool {pool} does not have handler {handler} of RuntimeClass {class}. Use a RuntimeClass with {}",
         available.join(" or ")
     )]
-    HandlerMissing {
-        pool: String,
-        class: String,
-        handler: String,
-        /// The handlers of the container runtime.
-        available: Vec<String>,
-    },
+    HandlerMissing { pool: String, class: String, handler: String, available: Vec<String> },
 }
 
 /// A requirement of a pod on its node. Displayed as the predicate of a sentence about nodes that do not meet it.
@@ -96,7 +73,6 @@ pub struct MatchingPool<'a> {
 pub struct EffectiveSpec<'a> {
     template: &'a Template,
     scheduling: Scheduling,
-    /// The RuntimeClass with its name.
     pub class: Option<(&'a str, &'a ClassState)>,
 }
 
@@ -175,7 +151,6 @@ impl<'a> EffectiveSpec<'a> {
         by_selector.into_iter().chain(self.template.affinity_hosts())
     }
 
-    /// The values of a label in the selector and the affinity.
     pub fn selected_values<'s>(&'s self, key: &'s str) -> impl Iterator<Item = &'s str> {
         let required = self.template.affinity.iter().flatten().filter(move |requirement| requirement.key == key);
         let selected = self.scheduling.node_selector.get(key);
@@ -291,8 +266,7 @@ impl<'a> EffectiveSpec<'a> {
         if self.is_for_windows(state) { self.schedulable_pools(state).unwrap_or_default() } else { Vec::new() }
     }
 
-    /// The first unmet requirement, for the nodes that meet the most requirements. The order of groups does not affect
-    /// it.
+    /// The first unmet requirement of the nodes that meet the most, regardless of the order of groups.
     fn best_mismatch(&self, state: &SchedulingState) -> Unschedulable {
         let unmet_by = |group: &NodeGroup| self.unmet(&group.labels_on(""), "", |key| group.is_label_known(key));
         let least = |pool: &PoolState| {

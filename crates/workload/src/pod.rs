@@ -36,7 +36,6 @@ pub struct Pod {
     pub labels: Option<Arc<BTreeMap<String, String>>>,
     /// Its node, or the node that the DaemonSet controller created it for.
     pub node: Option<String>,
-    /// Whether it succeeded or failed.
     pub finished: bool,
     /// Whether it is a static pod, which the kubelet runs regardless of the taints of the node.
     pub is_static: bool,
@@ -376,18 +375,6 @@ mod tests {
     fn a_pod_without_a_spec_has_no_reports() {
         let pod = read(json!({"metadata": {"name": "empty"}}));
         assert!(pod.reports.is_empty() && pod.node.is_none() && *pod.template == Template::default());
-    }
-
-    #[test]
-    fn a_controller_that_is_scaled_to_zero_is_inactive() {
-        let template = json!({"spec": {"containers": []}});
-        let read = |spec: Value| {
-            let object = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec});
-            Controller::read(serde_json::from_value::<Deployment>(object).unwrap(), &mut Shared::default())
-        };
-        let spec = |replicas: Value| json!({"selector": {}, "template": template, "replicas": replicas});
-        assert!(read(spec(json!(2))).active && read(spec(Value::Null)).active && !read(spec(json!(0))).active);
-        assert_eq!(read(spec(json!(2))).workload.to_string(), "Deployment b/a");
     }
 
     #[test]

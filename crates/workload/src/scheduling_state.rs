@@ -25,9 +25,7 @@ use super::{Scheduling, System};
 pub struct SchedulingState {
     /// The pools with a valid spec, in order of precedence.
     pub pools: Vec<PoolState>,
-    /// All RuntimeClasses, by name.
     pub classes: BTreeMap<String, ClassState>,
-    /// All Windows nodes, by name.
     pub nodes: HashMap<String, NodeState>,
     /// The names of nodes whose label `kubernetes.io/hostname` has another value, by that value.
     pub hosts: HashMap<String, String>,
@@ -81,10 +79,8 @@ pub struct NodeGroup {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassState {
-    /// Its selector and tolerations.
     pub scheduling: Scheduling,
     pub handler: String,
-    /// The operating system of the nodes that it selects.
     pub system: Option<System>,
 }
 

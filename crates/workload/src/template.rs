@@ -33,7 +33,6 @@ pub struct Template {
     /// `spec.os.name`.
     pub os: Option<System>,
     pub runtime_class: Option<String>,
-    /// The selector and the tolerations.
     pub scheduling: Scheduling,
     /// The terms of the required node affinity: a node must meet all requirements of one term; without terms, any node.
     pub affinity: Vec<Vec<Requirement>>,
@@ -49,22 +48,18 @@ pub struct Template {
     pub pull_secrets: Vec<String>,
     /// The paths of fields that Windows ignores or rejects; empty unless the spec is for Windows.
     pub ineffective_fields: Vec<String>,
-    /// What known issues of the components of a node depend on.
     pub features: PodFeatures,
-    /// The components of a node that its images contain.
     pub components: Vec<(NodeComponent, ComponentVersion)>,
     /// Whether the spec is larger than is kept: see [`Self::excerpt`].
     pub oversized: bool,
 }
 
-/// Selector and tolerations, of a pod or of a RuntimeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scheduling {
     pub node_selector: BTreeMap<String, String>,
     pub tolerations: Vec<Toleration>,
 }
 
-/// A requirement of node affinity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     /// The label, or the field `metadata.name`.
@@ -157,8 +152,7 @@ fn required_affinity(spec: &core::PodSpec) -> Vec<Vec<Requirement>> {
 }
 
 impl Template {
-    /// The template without its lists, which is not checked. One container stands for all: it is a HostProcess container if
-    /// one is.
+    /// The template without its lists, which is not checked. One container stands for all HostProcess containers.
     pub(super) fn excerpt(self) -> Self {
         let host_process = self.containers.iter().any(|container| container.host_process);
         Self {
@@ -207,8 +201,7 @@ impl Template {
         self.affinity.iter().all(|term| of_term(term) == Some(first)).then_some(first)
     }
 
-    /// Whether the affinity matches a node with these labels and this name. Requirements on labels that are not
-    /// `known` count as met.
+    /// Whether the affinity matches a node. Requirements on labels that are not `known` count as met.
     pub fn affinity_matches(
         &self,
         labels: &BTreeMap<String, String>,
@@ -236,7 +229,6 @@ impl Template {
         self.scheduling.node_selector.keys().chain(required)
     }
 
-    /// Whether it selects nodes by name.
     pub fn selects_by_host(&self) -> bool {
         self.scheduling.node_selector.contains_key(label::HOSTNAME) || self.affinity_hosts().next().is_some()
     }
@@ -287,7 +279,6 @@ impl Scheduling {
         }
     }
 
-    /// The operating system that the selector requires.
     pub fn system(&self) -> Option<System> {
         let os = [label::OS, label::BETA_OS].into_iter().find_map(|key| self.node_selector.get(key));
         let of_windows = |key: &String| key == label::WINDOWS_BUILD || release_labels::is_release_label(key);

@@ -102,7 +102,6 @@ fn a_wrong_option_is_a_usage_error_that_names_it() {
         (&["run", "--admin-address", "192.0.2.1:8080"], "winpool: cannot listen on 192.0.2.1:8080: "),
         (&["plan", "--kubernetes", "1.x"], "winpool: --kubernetes: `1.x` is not a Kubernetes version such as 1.34"),
         (&["adopt", "--nodes", "none.yaml"], "winpool: none.yaml: No such file"),
-        (&["cleanup"], "winpool: cleanup asks before it removes anything"),
     ] {
         let args = if args == ["fly"] { args.to_vec() } else { [args, &["--kubeconfig", "kubeconfig"]].concat() };
         let (status, stderr) = ended(folder.path(), &args, &[]);

@@ -145,14 +145,14 @@ impl Cluster {
 
     /// An object that creates pods, named after its kind.
     pub fn controller(&mut self, kind: &'static str, pod: Value) {
-        self.named_controller(kind, &kind.to_lowercase(), pod, json!({}), json!({}));
+        self.named_controller(kind, &kind.to_lowercase(), pod, json!({}));
     }
 
-    pub fn named_controller(&mut self, kind: &'static str, name: &str, pod: Value, more: Value, status: Value) {
+    pub fn named_controller(&mut self, kind: &'static str, name: &str, pod: Value, more: Value) {
         let mut spec = json!({"selector": {}, "serviceName": "", "template": {"spec": pod}});
         merge(&mut spec, more);
         let metadata = json!({"name": name, "namespace": "shop", "uid": format!("uid-of-{name}")});
-        let object = json!({"metadata": metadata, "spec": spec, "status": status});
+        let object = json!({"metadata": metadata, "spec": spec});
         self.controllers.insert((kind, format!("shop/{name}")), object);
     }
 

@@ -46,8 +46,7 @@ fn pair(status: &str, reason: &str) -> Option<(String, String)> {
     Some((status.to_owned(), reason.to_owned()))
 }
 
-/// Two pools and `count` Deployments with a pod each on `web-1`, whose image is for Windows Server 2019 according to
-/// its name.
+/// Two pools and `count` Deployments, each with a pod on `web-1` whose image is named for Windows Server 2019.
 fn with_old_images(count: usize) -> Cluster {
     let mut cluster = two_pools();
     for number in 1..=count {
@@ -149,18 +148,12 @@ fn the_worst_issue_is_the_reason_and_the_message_has_all() {
     assert_eq!(placed(&status_of(&cluster, "web")), None);
     let without_limit =
         json!({"runtimeClassName": "windows-ltsc2022", "containers": [{"name": "app", "image": "example.com/app:1"}]});
-    cluster.named_controller("Deployment", "free", spec(without_limit), json!({}), json!({}));
+    cluster.named_controller("Deployment", "free", spec(without_limit), json!({}));
     assert_eq!(placed(&status_of(&cluster, "web")), pair("True", "PlacedWithWarnings"));
     cluster.pod_on("stray", "web-1", json!({"os": {"name": "linux"}}), running());
     assert_eq!(placed(&status_of(&cluster, "web")), pair("False", "LinuxPodOnWindowsNode"));
     cluster.controller("DaemonSet", spec(json!({"runtimeClassName": "windows-ltsc2022"})));
-    cluster.named_controller(
-        "Deployment",
-        "lost",
-        spec(json!({"runtimeClassName": "windows-lost"})),
-        json!({}),
-        json!({}),
-    );
+    cluster.named_controller("Deployment", "lost", spec(json!({"runtimeClassName": "windows-lost"})), json!({}));
     let status = status_of(&cluster, "web");
     assert_eq!(placed(&status), pair("False", "Unschedulable"));
     let message = condition(&status, "WorkloadsPlaced").2;

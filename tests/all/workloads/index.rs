@@ -170,7 +170,7 @@ fn apply(cluster: &mut Cluster, index: &mut WorkloadIndex, step: &Step) {
             let key = (*kind, format!("shop/{name}"));
             let before = cluster.controllers.remove(&key);
             if let Some(spec) = spec {
-                cluster.named_controller(kind, name, spec.clone(), json!({}), json!({}));
+                cluster.named_controller(kind, name, spec.clone(), json!({}));
             }
             let now = cluster.controllers.get(&key).map(|object| read_controller(kind, object));
             let known = now.clone().or_else(|| before.map(|object| read_controller(kind, &object)));
