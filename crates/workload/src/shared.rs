@@ -32,7 +32,7 @@ impl Shared {
     pub(super) fn template(&mut self, template: Template) -> Arc<Template> {
         match self.templates.get(template, MAX_TEMPLATE) {
             Ok(shared) => shared,
-            Err(oversized) => self.templates.get(oversized.excerpt(), MAX_TEMPLATE).unwrap_or_default(),
+            Err(oversized) => stored(self.templates.get(oversized.excerpt(), MAX_TEMPLATE)),
         }
     }
 
@@ -43,7 +43,15 @@ impl Shared {
 
     /// The name of a workload, which must not be longer than a pod can have names.
     pub(super) fn workload(&mut self, workload: WorkloadName) -> Arc<WorkloadName> {
-        self.workloads.get(workload, MAX_WORKLOAD).unwrap_or_default()
+        stored(self.workloads.get(workload, MAX_WORKLOAD))
+    }
+}
+
+/// The shared value, or one of its own.
+fn stored<T>(value: Result<Arc<T>, T>) -> Arc<T> {
+    match value {
+        Ok(shared) => shared,
+        Err(own) => Arc::new(own),
     }
 }
 
@@ -65,7 +73,8 @@ impl<T> Default for Interned<T> {
 }
 
 impl<T: Hash + Eq> Interned<T> {
-    /// The equal value, else this one; as an error if it exceeds a bound, or all values together do.
+    /// The equal value. If there is none, the value is inserted; it is returned as an error if it exceeds a bound, or all
+    /// values together do.
     fn get(&mut self, value: T, bound: usize) -> Result<Arc<T>, T> {
         let (hash, weight) = measured(&self.hasher, &value);
         let equal = self.values.get(&hash).and_then(|(value, _)| value.upgrade());
