@@ -193,7 +193,7 @@ pub fn with_fields(mut object: Value, fields: Value) -> Value {
 /// simulated nodes are those of the server under test, and old ones have many.
 #[must_use]
 pub fn pool_object(name: &str, spec: Value) -> Value {
-    let issues: Vec<_> = KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
+    let issues: Vec<_> = KNOWN_ISSUES.iter().map(|issue| issue.entry.code).collect();
     let mut pool = custom_object("WindowsNodePool", name, spec);
     pool["metadata"]["annotations"] = json!({ annotation::ACKNOWLEDGE_ISSUES: issues.join(",") });
     pool

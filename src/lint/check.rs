@@ -197,7 +197,7 @@ impl Checker<'_> {
         }
         self.context.add(&value);
         let findings = match (Workload::of(&value), object.group(), object.kind()) {
-            (Some(workload), ..) => lint::workload(&workload, &self.context),
+            (Some(workload), ..) => lint::workload(&workload, &mut self.context),
             _ if is_service(object) => lint::service(&value, &self.context),
             _ if is_class(object) => lint::runtime_class(&value, &self.context),
             _ if is_volume(object) => lint::persistent_volume(&value, &self.context),

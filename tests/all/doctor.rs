@@ -14,6 +14,7 @@ use proptest::{collection::vec, prelude::*};
 use recorded::recorded;
 use serde_json::{Value, json};
 use winpool_check::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, Symptom, reduced};
+use winpool_facts::catalogue::Entry;
 
 use crate::status_page::assert_blocks;
 
@@ -49,7 +50,7 @@ fn each_symptom_is_found_in_what_its_source_reports_and_excluded_in_a_healthy_fl
         assert_eq!(found(&found_in_case), ids, "{case:#}");
         let (id, symptom) = (ids[0], &found_in_case.found[0]);
         assert!(!symptom.evidence.is_empty() && symptom.evidence.iter().all(|one| !one.object.is_empty()), "{id}");
-        match SYMPTOMS.iter().find(|symptom| symptom.id == id).unwrap() {
+        match SYMPTOMS.iter().find(|symptom| symptom.entry.code == id).unwrap() {
             symptom if is_logged(symptom) => {
                 let expected = format!("no line of the logs shows it. Run on the node: {}", symptom.command().unwrap());
                 assert_eq!(because(&healthy, id), expected);
@@ -59,9 +60,9 @@ fn each_symptom_is_found_in_what_its_source_reports_and_excluded_in_a_healthy_fl
         shown.insert(id);
     }
     // Only the program that writes a condition knows which status is a problem.
-    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()).map(|symptom| symptom.id);
+    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()).map(|symptom| symptom.entry.code);
     let others: BTreeSet<_> = by_nodes.chain(["node-other-condition"]).collect();
-    let all: BTreeSet<_> = SYMPTOMS.iter().map(|symptom| symptom.id).collect();
+    let all: BTreeSet<_> = SYMPTOMS.iter().map(|symptom| symptom.entry.code).collect();
     assert_eq!(&all - &others, shown, "every symptom has a recorded case");
     assert_eq!(all.len(), SYMPTOMS.len(), "ids are unique");
 }
@@ -86,7 +87,7 @@ fn what_only_the_node_can_show_has_the_command_for_it() {
     let diagnosis = diagnosis(&Fleet::default().evidence());
     for symptom in SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()) {
         let expected = format!("only the node can show this. Run there: {}", symptom.command().unwrap());
-        assert_eq!(because(&diagnosis, symptom.id), expected);
+        assert_eq!(because(&diagnosis, symptom.entry.code), expected);
     }
 }
 
@@ -333,7 +334,7 @@ fn an_acknowledged_issue_is_no_symptom() {
     let mut case = Fleet::default().evidence();
     case["nodes"]["read"]["items"][0]["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.28.0");
     assert_eq!(found(&diagnosis(&case)), ["known-issue"]);
-    let ids: Vec<_> = winpool_facts::known_issues::KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
+    let ids: Vec<_> = winpool_facts::known_issues::KNOWN_ISSUES.iter().map(|issue| issue.entry.code).collect();
     case["pools"]["read"]["items"][0]["metadata"]["annotations"] =
         json!({"winpool.dev/acknowledge-issues": ids.join(",")});
     assert!(diagnosis(&case).excluded.contains(&"known-issue"));
@@ -357,7 +358,8 @@ fn without_a_part_nothing_that_it_could_show_is_excluded() {
         for part in EvidencePart::ALL {
             let diagnosis = diagnosis(&without(&case, part, &missing));
             for symptom in SYMPTOMS.iter().filter(|symptom| symptom.parts().contains(&part)) {
-                assert!(!diagnosis.excluded.contains(&symptom.id), "{} without {part:?}", symptom.id);
+                let id = symptom.entry.code;
+                assert!(!diagnosis.excluded.contains(&id), "{id} without {part:?}");
             }
         }
     }
@@ -367,10 +369,15 @@ fn without_a_part_nothing_that_it_could_show_is_excluded() {
 fn a_missing_permission_is_the_reason_and_hides_no_other_symptom() {
     let forbidden = json!({"unavailable": "the permission to list events is missing"});
     let diagnosis = diagnosis(&without(&Fleet::default().evidence(), EvidencePart::Events, &forbidden));
-    let about_events: BTreeSet<_> =
-        SYMPTOMS.iter().filter(|symptom| symptom.parts().contains(&EvidencePart::Events)).map(|one| one.id).collect();
-    let by_nodes =
-        SYMPTOMS.iter().filter(|symptom| is_logged(symptom) || symptom.parts().is_empty()).map(|symptom| symptom.id);
+    let about_events: BTreeSet<_> = SYMPTOMS
+        .iter()
+        .filter(|symptom| symptom.parts().contains(&EvidencePart::Events))
+        .map(|one| one.entry.code)
+        .collect();
+    let by_nodes = SYMPTOMS
+        .iter()
+        .filter(|symptom| is_logged(symptom) || symptom.parts().is_empty())
+        .map(|symptom| symptom.entry.code);
     assert_eq!(undetermined(&diagnosis), about_events.iter().copied().chain(by_nodes).collect());
     let one = diagnosis.not_determinable.iter().find(|found| found.id == "flannel-subnet-env").unwrap();
     assert_eq!(one.because.to_string(), "events are not read: the permission to list events is missing");
@@ -542,13 +549,14 @@ fn a_link_to_a_file_or_a_device_is_no_part_of_a_bundle() {
 #[test]
 fn the_page_has_every_symptom() {
     let cell = |text: &str| text.replace('|', "\\|");
-    let row = |symptom: &winpool_check::doctor::Symptom| {
-        let source = match symptom.source.strip_prefix("docs/") {
+    let row = |symptom: &Symptom| {
+        let Entry { code, title, why, remedy, source } = symptom.entry;
+        let source = match source.strip_prefix("docs/") {
             Some(page) => format!("[{page}]({page})"),
-            None => format!("[source]({})", symptom.source),
+            None => format!("[source]({source})"),
         };
-        let texts = [symptom.title, &symptom.shown_by(), symptom.cause, symptom.remedy].map(cell);
-        format!("| `{}` | {} | {source} |\n", symptom.id, texts.join(" | "))
+        let texts = [title, &symptom.shown_by(), why, remedy].map(cell);
+        format!("| `{code}` | {} | {source} |\n", texts.join(" | "))
     };
     let (by_nodes, by_cluster): (Vec<_>, Vec<_>) = SYMPTOMS.iter().partition(|symptom| symptom.command().is_some());
     let head = "| rule | symptom | shown by | cause | remedy | source |\n|---|---|---|---|---|---|\n";

@@ -29,7 +29,7 @@ use std::fmt;
 
 use jiff::civil::{Date, date};
 
-use super::{ContainerdVersion, KubeletVersion, OsVersion};
+use super::{ContainerdVersion, KubeletVersion, OsVersion, catalogue::Entry};
 use crate::named::named_enum;
 
 named_enum! {
@@ -268,20 +268,15 @@ impl fmt::Display for Precondition {
 pub struct KnownIssue {
     /// How bad it is.
     pub severity: DefectSeverity,
-    /// Its stable name: a CVE, a KB, or the project and the number of the thread.
-    pub id: &'static str,
+    /// Its name, a CVE, a KB, or the project and the number of the thread; what happens; what to do besides an upgrade to a fixed
+    /// version; and the thread or advisory that was read: `owner/repository#number`, or an identifier of an advisory.
+    pub entry: Entry,
     /// The component with the defect.
     pub component: NodeComponent,
     /// The affected versions of the component, in order and without overlap.
     pub affected: &'static [AffectedVersions],
     /// What it depends on besides the version.
     pub precondition: Precondition,
-    /// What happens.
-    pub summary: &'static str,
-    /// What to do besides an upgrade to a fixed version; empty if nothing else helps.
-    pub workaround: &'static str,
-    /// The thread or advisory that was read: `owner/repository#number`, or an identifier of an advisory.
-    pub source: &'static str,
     /// The date of the newest statement in the source that was read; of a page without a date, when it was read.
     pub date: Date,
 }
@@ -300,7 +295,7 @@ impl KnownIssue {
 
 /// The issue with this id, in any case.
 pub fn known_issue(id: &str) -> Option<&'static KnownIssue> {
-    KNOWN_ISSUES.iter().find(|issue| issue.id.eq_ignore_ascii_case(id))
+    KNOWN_ISSUES.iter().find(|issue| issue.entry.code.eq_ignore_ascii_case(id))
 }
 
 /// The first release of containerd with each version of hcsshim, by line; the last row of a line holds until its end.
@@ -386,13 +381,10 @@ macro_rules! issues {
         $source:expr, $date:expr;)*) => {
         &[$(KnownIssue {
             severity: $severity,
-            id: $id,
+            entry: Entry { code: $id, title: $summary, why: "", remedy: $workaround, source: $source },
             component: $component,
             affected: &[$($range),+],
             precondition: $precondition,
-            summary: $summary,
-            workaround: $workaround,
-            source: $source,
             date: $date,
         }),*]
     };
@@ -544,7 +536,7 @@ mod tests {
     #[test]
     fn every_issue_has_an_affected_a_fixed_and_an_unaffected_version() {
         let ids: Vec<_> = EXAMPLES.iter().map(|example| example.0).collect();
-        assert_eq!(ids, KNOWN_ISSUES.iter().map(|issue| issue.id).collect::<Vec<_>>());
+        assert_eq!(ids, KNOWN_ISSUES.iter().map(|issue| issue.entry.code).collect::<Vec<_>>());
         for (id, affected, fixed, unaffected) in EXAMPLES {
             let issue = known_issue(id).unwrap();
             let range = issue.range(ComponentVersion(*affected)).unwrap_or_else(|| panic!("{id} affects {affected:?}"));
@@ -558,26 +550,27 @@ mod tests {
     #[test]
     fn ranges_are_well_formed_ordered_and_do_not_overlap() {
         for issue in KNOWN_ISSUES {
-            assert!(!issue.affected.is_empty(), "{}", issue.id);
+            assert!(!issue.affected.is_empty(), "{}", issue.entry.code);
             assert!(
                 issue.affected.iter().all(|range| range.fixed.is_none_or(|fixed| range.from < fixed)),
                 "{}",
-                issue.id
+                issue.entry.code
             );
             let follows = |pair: &[AffectedVersions]| pair[0].fixed.is_some_and(|fixed| fixed <= pair[1].from);
-            assert!(issue.affected.windows(2).all(follows), "{}", issue.id);
+            assert!(issue.affected.windows(2).all(follows), "{}", issue.entry.code);
         }
     }
 
     #[test]
     fn issues_are_ordered_worst_first_and_have_texts_for_a_table() {
         assert!(KNOWN_ISSUES.len() >= 25);
-        assert!(KNOWN_ISSUES.is_sorted_by_key(|issue| (issue.severity, issue.id)));
+        assert!(KNOWN_ISSUES.is_sorted_by_key(|issue| (issue.severity, issue.entry.code)));
         for issue in KNOWN_ISSUES {
-            for text in [issue.summary, issue.workaround, &issue.precondition.to_string(), issue.source] {
-                assert!(!text.contains('|') && !text.ends_with('.'), "{}: {text}", issue.id);
+            let Entry { title, remedy, source, .. } = issue.entry;
+            for text in [title, remedy, &issue.precondition.to_string(), source] {
+                assert!(!text.contains('|') && !text.ends_with('.'), "{}: {text}", issue.entry.code);
             }
-            assert!(issue.summary.split(' ').count() > 3 && issue.date < date(2026, 11, 27), "{}", issue.id);
+            assert!(title.split(' ').count() > 3 && issue.date < date(2026, 11, 27), "{}", issue.entry.code);
         }
     }
 

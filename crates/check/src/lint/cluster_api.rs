@@ -135,7 +135,7 @@ impl LintedMachines {
 
 impl Machines {
     fn affected(&self, issue: &KnownIssue) -> Option<Version> {
-        let applies = issue.component == NodeComponent::Kubelet && !self.consents.acknowledges(issue.id);
+        let applies = issue.component == NodeComponent::Kubelet && !self.consents.acknowledges(issue.entry.code);
         affected(issue, ComponentVersion::from(self.version)).filter(|_| applies)
     }
 

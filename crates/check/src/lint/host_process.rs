@@ -5,24 +5,26 @@ use winpool_core::json_path::fields as at;
 use winpool_facts::pod_fields::{CONTAINER_USERS, HOST_PROCESS_USERS};
 use winpool_workload::{is_host_process, windows_option};
 
-use super::{Code, Finding};
+use super::{Code, Finding, Workload};
 
 /// The annotation with which a container has the user of the container runtime (microsoft/hcsshim, `pkg/annotations`, 2025).
-pub const INHERIT_USER: &str = "microsoft.com/hostprocess-inherit-user";
+const INHERIT_USER: &str = "microsoft.com/hostprocess-inherit-user";
 /// The user that the kubelet treats as root (kubernetes/kubernetes, `pkg/kubelet/kuberuntime/security_context_windows.go`,
 /// 1.24 to 1.36). Case does not matter.
 const ADMINISTRATOR: &str = CONTAINER_USERS[0];
 const PIPES: &str = r"\\.\pipe\";
 
 /// The findings about the containers of a pod for Windows.
-pub fn check(spec: &Value) -> Vec<Finding> {
+pub fn check(workload: &Workload<'_>, spec: &Value) -> Vec<Finding> {
     let containers = at(spec, "containers[]");
     let (host, other): (Vec<_>, Vec<_>) =
         containers.into_iter().partition(|container| is_host_process(spec, container));
     let mut findings = administrators(spec, &other);
     findings.extend(differing(spec, &host, &other));
     if !host.is_empty() {
-        findings.extend(users(spec, &host));
+        if workload.annotations(INHERIT_USER).next().is_none() {
+            findings.extend(users(spec, &host));
+        }
         findings.extend(pipes(spec));
         if spec["hostNetwork"] != true {
             findings.push(Finding::new(Code::HostProcess, "hostNetwork", "hostNetwork is not true"));
@@ -123,7 +125,9 @@ mod tests {
     use super::*;
 
     fn found(spec: &Value) -> Vec<String> {
-        check(spec).into_iter().map(|finding| format!("{} {}", finding.code, finding.path)).collect()
+        let object = json!({"kind": "Pod", "spec": spec});
+        let findings = check(&Workload::of(&object).unwrap(), spec).into_iter();
+        findings.map(|finding| format!("{} {}", finding.code, finding.path)).collect()
     }
 
     fn options(options: Value) -> Value {
