@@ -46,10 +46,8 @@ pub struct Diagnosis {
     pub request: Option<String>,
 }
 
-/// A symptom that was found.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs)] // fields without a comment are those of the symptom
 pub struct FoundSymptom {
     pub id: &'static str,
     pub title: &'static str,
@@ -62,10 +60,8 @@ pub struct FoundSymptom {
     pub source: &'static str,
 }
 
-/// A symptom that is not determinable.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs)] // fields without a comment are those of the symptom
 pub struct UndeterminedSymptom {
     pub id: &'static str,
     pub title: &'static str,
