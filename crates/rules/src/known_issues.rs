@@ -153,7 +153,7 @@ fn used(precondition: Precondition, pods: &PoolWorkloads) -> Option<String> {
     Some(match precondition {
         Precondition::Pods(feature) => {
             let workloads = pods.features.get(&feature)?.iter().map(ToString::to_string);
-            format!(", with {} in {}", feature.text(), some_of(workloads))
+            format!(", with {} in {}", feature.name(), some_of(workloads))
         }
         Precondition::Services(feature) => {
             let services = pods.services.as_ref()?.get(&feature)?;
