@@ -19,9 +19,6 @@ pub(super) struct Args {
 }
 
 /// Prints the explanation.
-///
-/// # Errors
-/// There is no such code.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let text = args.code.map_or_else(|| Ok(list()), |name| explanation(&name).ok_or_else(|| unknown(&name)))?;
     output::print_styled(&text)

@@ -6,10 +6,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use serde_json::Value;
 use winpool_api::names::{GROUP, annotation::LINT_IGNORE};
 use winpool_check::{
-    lint::{
-        self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, UnjudgedMachines,
-        Workload,
-    },
+    lint::{self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, Workload},
     manifests::{Ignored, LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
 };
 use winpool_core::{
@@ -52,8 +49,8 @@ pub struct LintReport {
     pub failed_lookups: BTreeMap<String, String>,
     /// The number of workloads with known issues that depend on versions that the manifests do not have.
     pub undetermined: usize,
-    /// The machines for Windows whose version is not compared.
-    pub unjudged_machines: Vec<UnjudgedMachines>,
+    /// The machines for Windows whose version is not compared, with the reason.
+    pub unjudged_machines: Vec<String>,
 }
 
 impl LintReport {
@@ -109,9 +106,9 @@ impl LintReport {
             )
         });
         let machines = (!self.unjudged_machines.is_empty()).then(|| {
-            let names: Vec<_> = self.unjudged_machines.iter().map(ToString::to_string).collect();
-            let count = counted(names.len(), "group");
-            format!("known issues and version skew of {count} of machines not checked: {}", names.join(", "))
+            let count = counted(self.unjudged_machines.len(), "group");
+            let all = self.unjudged_machines.join(", ");
+            format!("known issues and version skew of {count} of machines not checked: {all}")
         });
         empty.chain(ignored).chain(kinds).chain(undetermined).chain(machines).chain(lookups).chain(gone).collect()
     }
@@ -143,7 +140,7 @@ pub(super) fn check_with(
     let selected_keys = own.selected_keys();
     let (state, nodes, machines, own_problems) = scheduling_state(&objects, own, target);
     let skipped = skipped.into_iter().collect();
-    let unjudged_machines = machines.unjudged().to_vec();
+    let unjudged_machines = machines.unjudged();
     let report = LintReport { ignored, files, empty, skipped, unjudged_machines, ..LintReport::default() };
     let mut checker = Checker {
         context: LintContext::new(target, &state, lookups).with(

@@ -19,7 +19,7 @@ mod linted_nodes;
 mod node_labels;
 mod os_label;
 mod placement;
-pub mod pod;
+mod pod;
 mod selected_os;
 mod service;
 mod storage;
@@ -32,18 +32,17 @@ use std::fmt;
 
 use serde_json::Value;
 use winpool_api::names::label;
-use winpool_core::{is_within, json_path::fields};
+use winpool_core::{is_within, join, json_path::fields};
 use winpool_facts::{ContainerRuntime, Minor, cluster_api::is_synced_to_nodes};
 use winpool_workload::{System, Template};
 
 pub use allowance::{pool, profile};
-pub use cluster_api::{LintedMachines, UnjudgedMachines};
-pub use code::{Code, CodeRow, Severity, UnknownCode};
+pub use cluster_api::LintedMachines;
+pub use code::{Code, Severity, UnknownCode};
 use context::PodPlacement;
 pub use context::{LintContext, LookupFn};
 pub use linted_nodes::LintedNodes;
 pub use volume::check as persistent_volume;
-pub use winpool_core::join;
 use workload::PodSpec;
 pub use workload::Workload;
 

@@ -49,7 +49,6 @@ impl LintedNodes {
         self.nodes.is_empty()
     }
 
-    /// The findings of a node.
     pub fn findings(&self, node: &str) -> Vec<Finding> {
         self.findings.get(node).cloned().unwrap_or_default()
     }
