@@ -61,10 +61,7 @@ pub(super) struct Args {
     cluster: connect::Args,
 }
 
-/// Prints the diagnosis.
-///
-/// # Errors
-/// A symptom was found, or the subject does not exist.
+/// Prints the diagnosis. A symptom that was found is an error.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { subject, namespace, timeout, node_logs, registry, registries, bundle: directory, from, .. } = args;
     let is_offline = from.is_some();

@@ -23,39 +23,22 @@ pub struct EvidenceReader {
     deadline: Instant,
 }
 
-/// Which objects of a part are read.
-#[derive(Clone, Debug, Default)]
-pub struct EvidencePlace {
-    /// The namespace; all without one.
-    pub namespace: Option<String>,
-    /// The value of a field, such as `spec.nodeName=win-1`.
-    pub fields: Option<String>,
-    /// The value of a label.
-    pub labels: Option<String>,
-}
-
-impl EvidencePlace {
-    fn params(&self) -> ListParams {
-        let Self { fields, labels, .. } = self.clone();
-        ListParams { field_selector: fields, label_selector: labels, limit: Some(PAGE), ..ListParams::default() }
-    }
-}
-
 impl EvidenceReader {
     /// Reads with this client.
     pub fn new(client: Client, deadline: Instant) -> Self {
         Self { client, deadline }
     }
 
-    /// The objects of a part that are kept, reduced.
+    /// The objects of a part that the parameters select, in a namespace or in all, and that are kept, reduced.
     pub async fn part(
         &self,
         part: EvidencePart,
-        place: &EvidencePlace,
+        namespace: Option<&str>,
+        params: &ListParams,
         keep: impl Fn(&Value) -> bool,
     ) -> EvidenceLayer<Value> {
         let resource = part.resource();
-        let objects = self.objects(part, place, |object| keep(&object).then(|| reduced(part, object)));
+        let objects = self.objects(part, namespace, params, |object| keep(&object).then(|| reduced(part, object)));
         match timeout_at(self.deadline, objects).await {
             Err(_) => EvidenceLayer::Unavailable(format!("listing {resource} took longer than the time limit")),
             Ok(Err(error)) => match status_code(&error) {
@@ -73,13 +56,14 @@ impl EvidenceReader {
     async fn objects(
         &self,
         part: EvidencePart,
-        place: &EvidencePlace,
+        namespace: Option<&str>,
+        params: &ListParams,
         keep: impl Fn(Value) -> Option<Value>,
     ) -> kube::Result<(Vec<Value>, bool)> {
         let mut kinds = part.kinds().iter().peekable();
         loop {
             let Some(kind) = kinds.next() else { return Ok((Vec::new(), false)) };
-            match self.list(*kind, place, &keep).await {
+            match self.list(*kind, namespace, params, &keep).await {
                 Err(error) if status_code(&error) == Some(404) && kinds.peek().is_some() => {}
                 answer => return answer,
             }
@@ -89,14 +73,15 @@ impl EvidenceReader {
     async fn list(
         &self,
         kind: Kind,
-        place: &EvidencePlace,
+        namespace: Option<&str>,
+        params: &ListParams,
         keep: impl Fn(Value) -> Option<Value>,
     ) -> kube::Result<(Vec<Value>, bool)> {
-        let api: Api<DynamicObject> = match &place.namespace {
+        let api: Api<DynamicObject> = match namespace {
             Some(namespace) => kinds::namespaced(self.client.clone(), kind, namespace),
             None => Api::all_with(self.client.clone(), &kinds::resource(kind)),
         };
-        let (mut params, mut kept) = (place.params(), Vec::new());
+        let (mut params, mut kept) = (params.clone().limit(PAGE), Vec::new());
         for _ in 0..MAX_PAGES {
             let page = api.list(&params).await?;
             let objects = page.items.into_iter().filter_map(|object| serde_json::to_value(object).ok());

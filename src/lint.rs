@@ -160,10 +160,7 @@ fn runtime(requested: Option<RuntimeName>) -> ContainerRuntime {
     }
 }
 
-/// Prints the findings.
-///
-/// # Errors
-/// There is a finding that fails.
+/// Prints the findings. One that fails is an error.
 pub(super) fn run(settings: Settings) -> Result<(), CommandError> {
     let mut report = report(&settings)?;
     tables::not_checked(settings.target.minor).iter().for_each(|text| input::note(text));

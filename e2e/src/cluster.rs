@@ -175,7 +175,7 @@ pub fn with_fields(mut object: Value, fields: Value) -> Value {
 /// A pool with this specification; without one if it is `null`. It acknowledges every known issue, because the versions of
 /// simulated nodes are those of the server under test, and old ones have many.
 pub fn pool_object(name: &str, spec: Value) -> Value {
-    let issues: Vec<_> = KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
+    let issues: Vec<_> = KNOWN_ISSUES.iter().map(|issue| issue.entry.code).collect();
     let mut pool = custom_object("WindowsNodePool", name, spec);
     pool["metadata"]["annotations"] = json!({ annotation::ACKNOWLEDGE_ISSUES: issues.join(",") });
     pool

@@ -1,6 +1,7 @@
 //! The words that complete a command line.
 
 use clap::{Arg, Command};
+use winpool_check::catalogue::{self, Vocabulary};
 
 /// The names of values that are pools, and what is before the name of one.
 const POOLS: &[(&str, &str)] = &[("POOL", ""), ("KIND/NAME", "pool/")];
@@ -57,8 +58,14 @@ fn values(arg: &Arg) -> Candidates {
     let names = arg.get_value_names().unwrap_or_default();
     let is_named = |known: &str| names.iter().any(|name| name.as_str() == known);
     let values = arg.get_possible_values();
+    let codes = catalogue::all().filter(|listed| match arg.get_id().as_str() {
+        "code" => true,
+        "ignore" => listed.vocabulary == Vocabulary::LintCode,
+        _ => false,
+    });
     let kinds = KINDS.iter().filter(|(name, _)| is_named(name)).flat_map(|(_, kinds)| *kinds);
-    let words = values.iter().map(|value| value.get_name()).chain(kinds.copied()).map(str::to_owned).collect();
+    let words = values.iter().map(|value| value.get_name()).chain(kinds.copied());
+    let words = words.map(str::to_owned).chain(codes.map(|listed| listed.name)).collect();
     let pools = POOLS.iter().find(|(name, _)| is_named(name)).map(|(_, before)| *before);
     Candidates { words, pools }
 }
@@ -70,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_word_is_a_command_an_option_a_value_or_a_pool() {
-        let table: [(&[&str], &str, &[&str], Option<&str>); 9] = [
+        let table: [(&[&str], &str, &[&str], Option<&str>); 11] = [
             (&[], "", &["status", "plan", "explain"], None),
             (&["status"], "", &[], Some("")),
             (&["status", "web"], "b", &[], Some("")),
@@ -80,6 +87,8 @@ mod tests {
             (&["plan", "--pool"], "", &[], Some("")),
             (&["plan", "--pool", "web"], "--", &["--pool", "--context", "--help"], None),
             (&["completions"], "", &["bash", "fish"], None),
+            (&["explain"], "", &["image-latest", "NodesTainted/Contested", "mtu", "CVE-2023-3676"], None),
+            (&["lint", "--ignore"], "", &["image-latest"], None),
         ];
         let mut command = program::command();
         command.build();

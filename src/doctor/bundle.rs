@@ -66,8 +66,12 @@ mod tests {
         assert_eq!(read("at.json", 6), Ok("\"2026\"".to_owned()));
         assert_eq!(read("at.json", 5), Err("the bundle has more than 256 MiB".to_owned()));
         fs::create_dir(path("folder.json")).unwrap();
-        let why = read("folder.json", MAX_BYTES).unwrap_err();
-        assert!(why.starts_with("it is no regular file"), "{why}");
+        std::os::unix::fs::symlink("/dev/zero", path("device.json")).unwrap();
+        std::os::unix::fs::symlink("at.json", path("link.json")).unwrap();
+        for name in ["folder.json", "device.json", "link.json"] {
+            let why = read(name, MAX_BYTES).unwrap_err();
+            assert!(why.starts_with("it is no regular file"), "{name}: {why}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, slice};
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
-use kube::Client;
+use kube::{Client, api::ListParams};
 use serde_json::Value;
 use tokio::time::Instant;
 use winpool_api::names::{NODE_LEASES, label};
@@ -13,13 +13,7 @@ use winpool_core::{Objects, node::WindowsNode};
 use winpool_facts::cluster_api::DEPLOYMENT_NAME;
 use winpool_rules::pool::{Pool, Snapshot, plan::Planner};
 
-use crate::{
-    CommandError,
-    evidence::{EvidencePlace, EvidenceReader},
-    input,
-    node_logs::NodeLogReader,
-    pools::check_names,
-};
+use crate::{CommandError, evidence::EvidenceReader, input, node_logs::NodeLogReader, pools::check_names};
 
 /// Reads the parts one after the other, because what is read of one follows from another.
 pub struct SubjectReader {
@@ -27,8 +21,8 @@ pub struct SubjectReader {
     logs: Option<NodeLogReader>,
 }
 
-fn named(name: &str) -> Option<String> {
-    Some(format!("metadata.name={name}"))
+fn named(name: &str) -> ListParams {
+    ListParams::default().fields(&format!("metadata.name={name}"))
 }
 
 impl SubjectReader {
@@ -38,10 +32,7 @@ impl SubjectReader {
         Self { reader: EvidenceReader::new(client, deadline), logs }
     }
 
-    /// What can be read about a subject.
-    ///
-    /// # Errors
-    /// The subject does not exist or may not be read, or the cluster cannot be reached.
+    /// What can be read about a subject; an error if it does not exist or may not be read, or the cluster cannot be reached.
     pub async fn evidence(self, subject: DiagnosisSubject) -> Result<Evidence, CommandError> {
         let mut evidence = Evidence::empty(jiff::Timestamp::now(), subject.clone());
         self.read_all(&mut evidence, EvidencePart::Pools).await;
@@ -57,7 +48,8 @@ impl SubjectReader {
             // Without the pods it is not known which events are about them.
             EvidenceLayer::Unavailable(_) => EvidenceLayer::Read { items: Vec::new(), omitted: true },
             EvidenceLayer::Read { .. } => {
-                self.reader.part(EvidencePart::Events, &place_of_events(&subject), is_about).await
+                let (namespace, params) = selected_events(&subject);
+                self.reader.part(EvidencePart::Events, namespace, &params, is_about).await
             }
         };
         evidence.set(EvidencePart::Events, events);
@@ -76,25 +68,26 @@ impl SubjectReader {
 
     /// Reads all objects of a part.
     async fn read_all(&self, evidence: &mut Evidence, part: EvidencePart) {
-        self.read(evidence, part, &EvidencePlace::default(), |_| true).await;
+        self.read(evidence, part, None, &ListParams::default(), |_| true).await;
     }
 
     async fn read(
         &self,
         evidence: &mut Evidence,
         part: EvidencePart,
-        place: &EvidencePlace,
+        namespace: Option<&str>,
+        params: &ListParams,
         keep: impl Fn(&Value) -> bool,
     ) {
-        evidence.set(part, self.reader.part(part, place, keep).await);
+        evidence.set(part, self.reader.part(part, namespace, params, keep).await);
     }
 
     async fn read_pool(&self, evidence: &mut Evidence, name: &str) -> Result<(), CommandError> {
         let pools = evidence.pools().map_err(failure)?.iter().cloned();
         let pools: Objects<Pool> = pools.map(Pool::from_object).collect();
         check_names("", [name], pools.names())?;
-        let windows = EvidencePlace { labels: Some(format!("{}=windows", label::OS)), ..EvidencePlace::default() };
-        self.read(evidence, EvidencePart::Nodes, &windows, |_| true).await;
+        let windows = ListParams::default().labels(&format!("{}=windows", label::OS));
+        self.read(evidence, EvidencePart::Nodes, None, &windows, |_| true).await;
         if let EvidenceLayer::Read { items, .. } = &mut evidence.nodes {
             retain_members(items, pools.clone(), name);
         }
@@ -103,12 +96,11 @@ impl SubjectReader {
         self.read_on_nodes(evidence, &names).await;
         if let Some(used) = pools.get(name).and_then(|pool| pool.status.cluster_api.as_ref()) {
             let groups: BTreeSet<&str> = used.groups.iter().map(|group| group.name.as_str()).collect();
-            let place = EvidencePlace { namespace: Some(used.namespace.clone()), ..EvidencePlace::default() };
             let is_member = |machine: &Value| {
                 let labels = &machine["metadata"]["labels"];
                 labels[DEPLOYMENT_NAME].as_str().is_some_and(|group| groups.contains(group))
             };
-            self.read(evidence, EvidencePart::Machines, &place, is_member).await;
+            self.read(evidence, EvidencePart::Machines, Some(&used.namespace), &ListParams::default(), is_member).await;
         }
         Ok(())
     }
@@ -129,9 +121,7 @@ impl SubjectReader {
     }
 
     async fn read_pod(&self, evidence: &mut Evidence, namespace: &str, name: &str) -> Result<(), CommandError> {
-        let namespace_only = Some(namespace.to_owned());
-        let place = EvidencePlace { namespace: namespace_only, fields: named(name), ..EvidencePlace::default() };
-        self.read(evidence, EvidencePart::Pods, &place, |_| true).await;
+        self.read(evidence, EvidencePart::Pods, Some(namespace), &named(name), |_| true).await;
         let own = evidence.pods.clone();
         let missing = || {
             let text = format!(
@@ -154,41 +144,37 @@ impl SubjectReader {
     }
 
     async fn read_named_node(&self, evidence: &mut Evidence, name: &str) {
-        let place = EvidencePlace { fields: named(name), ..EvidencePlace::default() };
-        self.read(evidence, EvidencePart::Nodes, &place, |_| true).await;
+        self.read(evidence, EvidencePart::Nodes, None, &named(name), |_| true).await;
     }
 
     /// Reads the pods on nodes, the Leases of the nodes, and their WindowsNodeConfigs.
     async fn read_on_nodes(&self, evidence: &mut Evidence, names: &[String]) {
-        let (pods, own) = match names {
-            [name] => (Some(format!("spec.nodeName={name}")), named(name)),
-            _ => (None, None),
+        let (on_node, own) = match names {
+            [name] => (ListParams::default().fields(&format!("spec.nodeName={name}")), named(name)),
+            _ => (ListParams::default(), ListParams::default()),
         };
         let is_of = |name: &Value| name.as_str().is_some_and(|name| names.iter().any(|known| known == name));
-        let place = EvidencePlace { fields: pods, ..EvidencePlace::default() };
         let pods = match &evidence.nodes {
             EvidenceLayer::Unavailable(reason) if names.is_empty() => EvidenceLayer::Unavailable(reason.clone()),
             _ if names.is_empty() => EvidenceLayer::default(),
-            _ => self.reader.part(EvidencePart::Pods, &place, |pod| is_of(&pod["spec"]["nodeName"])).await,
+            _ => self.reader.part(EvidencePart::Pods, None, &on_node, |pod| is_of(&pod["spec"]["nodeName"])).await,
         };
         evidence.set(EvidencePart::Pods, pods);
-        let mut place = EvidencePlace { fields: own, ..EvidencePlace::default() };
-        self.read(evidence, EvidencePart::NodeConfigs, &place, |config| is_of(&config["metadata"]["name"])).await;
-        place.namespace = Some(NODE_LEASES.to_owned());
-        self.read(evidence, EvidencePart::Leases, &place, |lease| is_of(&lease["metadata"]["name"])).await;
+        self.read(evidence, EvidencePart::NodeConfigs, None, &own, |config| is_of(&config["metadata"]["name"])).await;
+        self.read(evidence, EvidencePart::Leases, Some(NODE_LEASES), &own, |lease| is_of(&lease["metadata"]["name"]))
+            .await;
     }
 }
 
-/// The events about one pod can be selected, those about many cannot.
-fn place_of_events(subject: &DiagnosisSubject) -> EvidencePlace {
+/// The namespace and the fields of events: those about one pod can be selected, those about many cannot.
+fn selected_events(subject: &DiagnosisSubject) -> (Option<&str>, ListParams) {
     match subject {
-        DiagnosisSubject::Pod { namespace, name } => EvidencePlace {
-            namespace: Some(namespace.clone()),
-            fields: Some(format!("involvedObject.kind=Pod,involvedObject.name={name}")),
-            ..EvidencePlace::default()
-        },
+        DiagnosisSubject::Pod { namespace, name } => {
+            let fields = format!("involvedObject.kind=Pod,involvedObject.name={name}");
+            (Some(namespace), ListParams::default().fields(&fields))
+        }
         DiagnosisSubject::Pool { .. } | DiagnosisSubject::Node { .. } => {
-            EvidencePlace { fields: Some("involvedObject.kind=Pod".to_owned()), ..EvidencePlace::default() }
+            (None, ListParams::default().fields("involvedObject.kind=Pod"))
         }
     }
 }

@@ -13,10 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::{LintReport, LocatedFinding, finding::relative};
 use crate::CommandError;
 
-/// The version of the format.
 const VERSION: u64 = 1;
 
-/// The known findings.
 #[derive(Debug)]
 pub struct Baseline {
     path: PathBuf,
@@ -63,15 +61,11 @@ impl Baseline {
         Self { path, current: current.to_owned() }
     }
 
-    /// Its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes the known findings from a report, and adds how many there are and which ones no longer exist.
-    ///
-    /// # Errors
-    /// The file cannot be read, is not a baseline, or has another version.
     pub fn apply(&self, report: &mut LintReport) -> Result<(), CommandError> {
         let mut known = self.read()?;
         let mut remaining = Vec::new();

@@ -6,11 +6,16 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use serde_json::Value;
 use winpool_api::names::{GROUP, annotation::LINT_IGNORE};
 use winpool_check::{
+<<<<<<< HEAD
     lint::{
         self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, UnjudgedMachines,
         Workload,
     },
     manifests::{LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
+=======
+    lint::{self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, Workload},
+    manifests::{Ignored, LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
+>>>>>>> h3
 };
 use winpool_core::{
     Objects,
@@ -52,8 +57,8 @@ pub struct LintReport {
     pub failed_lookups: BTreeMap<String, String>,
     /// The number of workloads with known issues that depend on versions that the manifests do not have.
     pub undetermined: usize,
-    /// The machines for Windows whose version is not compared.
-    pub unjudged_machines: Vec<UnjudgedMachines>,
+    /// The machines for Windows whose version is not compared, with the reason.
+    pub unjudged_machines: Vec<String>,
 }
 
 impl LintReport {
@@ -109,9 +114,9 @@ impl LintReport {
             )
         });
         let machines = (!self.unjudged_machines.is_empty()).then(|| {
-            let names: Vec<_> = self.unjudged_machines.iter().map(ToString::to_string).collect();
-            let count = counted(names.len(), "group");
-            format!("known issues and version skew of {count} of machines not checked: {}", names.join(", "))
+            let count = counted(self.unjudged_machines.len(), "group");
+            let all = self.unjudged_machines.join(", ");
+            format!("known issues and version skew of {count} of machines not checked: {all}")
         });
         empty.chain(ignored).chain(kinds).chain(undetermined).chain(machines).chain(lookups).chain(gone).collect()
     }
@@ -143,7 +148,7 @@ pub(super) fn check_with(
     let selected_keys = own.selected_keys();
     let (state, nodes, machines, own_problems) = scheduling_state(&objects, own, target);
     let skipped = skipped.into_iter().collect();
-    let unjudged_machines = machines.unjudged().to_vec();
+    let unjudged_machines = machines.unjudged();
     let report = LintReport { ignored, files, empty, skipped, unjudged_machines, ..LintReport::default() };
     let mut checker = Checker {
         context: LintContext::new(target, &state, lookups).with(
@@ -197,7 +202,7 @@ impl Checker<'_> {
         }
         self.context.add(&value);
         let findings = match (Workload::of(&value), object.group(), object.kind()) {
-            (Some(workload), ..) => lint::workload(&workload, &self.context),
+            (Some(workload), ..) => lint::workload(&workload, &mut self.context),
             _ if is_service(object) => lint::service(&value, &self.context),
             _ if is_class(object) => lint::runtime_class(&value, &self.context),
             _ if is_volume(object) => lint::persistent_volume(&value, &self.context),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use winpool_check::lint::{Code, Severity};
+use winpool_facts::catalogue::Entry;
 
 use super::{LintReport, LocatedFinding, finding::relative};
 
@@ -33,11 +34,12 @@ pub fn text(report: &LintReport, current: &Path) -> String {
 }
 
 fn rule(code: &Code) -> Value {
+    let Entry { title, why, remedy, .. } = code.row().entry;
     json!({
         "id": code.name(),
-        "shortDescription": {"text": format!("{}.", code.title())},
-        "fullDescription": {"text": code.why()},
-        "help": {"text": code.explanation(), "markdown": format!("{}\n\n**Remedy:** {}.", code.why(), code.remedy())},
+        "shortDescription": {"text": format!("{title}.")},
+        "fullDescription": {"text": why},
+        "help": {"text": code.explanation(), "markdown": format!("{why}\n\n**Remedy:** {remedy}.")},
         "helpUri": format!("{PAGE}#{code}"),
         "defaultConfiguration": {"level": code.severity()},
         "properties": {"tags": ["kubernetes", "windows"], "problem.severity": problem_severity(code)},

@@ -204,7 +204,7 @@ fn item(text: &str, indent: &str) -> String {
 
 /// Lines of at most [`WIDTH`] characters, if the words permit it. No line but the first begins with a character that could begin
 /// another block.
-fn wrapped(text: &str, indent: &str) -> String {
+pub fn wrapped(text: &str, indent: &str) -> String {
     let (mut lines, mut line) = (Vec::new(), indent.to_owned());
     let words: Vec<&str> = text.split(' ').collect();
     for (index, word) in words.iter().enumerate() {

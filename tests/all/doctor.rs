@@ -14,6 +14,7 @@ use proptest::{collection::vec, prelude::*};
 use recorded::recorded;
 use serde_json::{Value, json};
 use winpool_check::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, Symptom, reduced};
+use winpool_facts::catalogue::Entry;
 
 use crate::status_page::assert_blocks;
 
@@ -49,7 +50,7 @@ fn each_symptom_is_found_in_what_its_source_reports_and_excluded_in_a_healthy_fl
         assert_eq!(found(&found_in_case), ids, "{case:#}");
         let (id, symptom) = (ids[0], &found_in_case.found[0]);
         assert!(!symptom.evidence.is_empty() && symptom.evidence.iter().all(|one| !one.object.is_empty()), "{id}");
-        match SYMPTOMS.iter().find(|symptom| symptom.id == id).unwrap() {
+        match SYMPTOMS.iter().find(|symptom| symptom.entry.code == id).unwrap() {
             symptom if is_logged(symptom) => {
                 let expected = format!("no line of the logs shows it. Run on the node: {}", symptom.command().unwrap());
                 assert_eq!(because(&healthy, id), expected);
@@ -59,9 +60,13 @@ fn each_symptom_is_found_in_what_its_source_reports_and_excluded_in_a_healthy_fl
         shown.insert(id);
     }
     // Only the program that writes a condition knows which status is a problem.
-    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()).map(|symptom| symptom.id);
+    let by_nodes = SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()).map(|symptom| symptom.entry.code);
+    for symptom in SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()) {
+        let expected = format!("only the node can show this. Run there: {}", symptom.command().unwrap());
+        assert_eq!(because(&healthy, symptom.entry.code), expected);
+    }
     let others: BTreeSet<_> = by_nodes.chain(["node-other-condition"]).collect();
-    let all: BTreeSet<_> = SYMPTOMS.iter().map(|symptom| symptom.id).collect();
+    let all: BTreeSet<_> = SYMPTOMS.iter().map(|symptom| symptom.entry.code).collect();
     assert_eq!(&all - &others, shown, "every symptom has a recorded case");
     assert_eq!(all.len(), SYMPTOMS.len(), "ids are unique");
 }
@@ -79,15 +84,6 @@ fn evidence_is_the_text_as_it_was_written_and_at_most_five_of_many() {
     );
     assert_eq!((found["evidence"].as_array().unwrap().len(), &found["more"]), (5, &json!(4)));
     assert_eq!(diagnosis.summary().unwrap(), "1 symptom of pool web");
-}
-
-#[test]
-fn what_only_the_node_can_show_has_the_command_for_it() {
-    let diagnosis = diagnosis(&Fleet::default().evidence());
-    for symptom in SYMPTOMS.iter().filter(|symptom| symptom.parts().is_empty()) {
-        let expected = format!("only the node can show this. Run there: {}", symptom.command().unwrap());
-        assert_eq!(because(&diagnosis, symptom.id), expected);
-    }
 }
 
 #[test]
@@ -333,7 +329,7 @@ fn an_acknowledged_issue_is_no_symptom() {
     let mut case = Fleet::default().evidence();
     case["nodes"]["read"]["items"][0]["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.28.0");
     assert_eq!(found(&diagnosis(&case)), ["known-issue"]);
-    let ids: Vec<_> = winpool_facts::known_issues::KNOWN_ISSUES.iter().map(|issue| issue.id).collect();
+    let ids: Vec<_> = winpool_facts::known_issues::KNOWN_ISSUES.iter().map(|issue| issue.entry.code).collect();
     case["pools"]["read"]["items"][0]["metadata"]["annotations"] =
         json!({"winpool.dev/acknowledge-issues": ids.join(",")});
     assert!(diagnosis(&case).excluded.contains(&"known-issue"));
@@ -357,7 +353,8 @@ fn without_a_part_nothing_that_it_could_show_is_excluded() {
         for part in EvidencePart::ALL {
             let diagnosis = diagnosis(&without(&case, part, &missing));
             for symptom in SYMPTOMS.iter().filter(|symptom| symptom.parts().contains(&part)) {
-                assert!(!diagnosis.excluded.contains(&symptom.id), "{} without {part:?}", symptom.id);
+                let id = symptom.entry.code;
+                assert!(!diagnosis.excluded.contains(&id), "{id} without {part:?}");
             }
         }
     }
@@ -367,10 +364,15 @@ fn without_a_part_nothing_that_it_could_show_is_excluded() {
 fn a_missing_permission_is_the_reason_and_hides_no_other_symptom() {
     let forbidden = json!({"unavailable": "the permission to list events is missing"});
     let diagnosis = diagnosis(&without(&Fleet::default().evidence(), EvidencePart::Events, &forbidden));
-    let about_events: BTreeSet<_> =
-        SYMPTOMS.iter().filter(|symptom| symptom.parts().contains(&EvidencePart::Events)).map(|one| one.id).collect();
-    let by_nodes =
-        SYMPTOMS.iter().filter(|symptom| is_logged(symptom) || symptom.parts().is_empty()).map(|symptom| symptom.id);
+    let about_events: BTreeSet<_> = SYMPTOMS
+        .iter()
+        .filter(|symptom| symptom.parts().contains(&EvidencePart::Events))
+        .map(|one| one.entry.code)
+        .collect();
+    let by_nodes = SYMPTOMS
+        .iter()
+        .filter(|symptom| is_logged(symptom) || symptom.parts().is_empty())
+        .map(|symptom| symptom.entry.code);
     assert_eq!(undetermined(&diagnosis), about_events.iter().copied().chain(by_nodes).collect());
     let one = diagnosis.not_determinable.iter().find(|found| found.id == "flannel-subnet-env").unwrap();
     assert_eq!(one.because.to_string(), "events are not read: the permission to list events is missing");
@@ -525,30 +527,16 @@ fn a_bundle_that_is_none_is_a_usage_error() {
 }
 
 #[test]
-fn a_link_to_a_file_or_a_device_is_no_part_of_a_bundle() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("elsewhere"), "\"2026-11-26T03:00:00Z\"").unwrap();
-    for target in ["/dev/zero", "elsewhere"] {
-        let link = folder.path().join("at.json");
-        std::os::unix::fs::symlink(target, &link).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_winpool"));
-        let output = command.args(["doctor", "--from"]).arg(folder.path()).env("KUBECONFIG", "none").output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && stderr.contains("it is no regular file"), "{target}: {stderr}");
-        fs::remove_file(link).unwrap();
-    }
-}
-
-#[test]
 fn the_page_has_every_symptom() {
     let cell = |text: &str| text.replace('|', "\\|");
-    let row = |symptom: &winpool_check::doctor::Symptom| {
-        let source = match symptom.source.strip_prefix("docs/") {
+    let row = |symptom: &Symptom| {
+        let Entry { code, title, why, remedy, source } = symptom.entry;
+        let source = match source.strip_prefix("docs/") {
             Some(page) => format!("[{page}]({page})"),
-            None => format!("[source]({})", symptom.source),
+            None => format!("[source]({source})"),
         };
-        let texts = [symptom.title, &symptom.shown_by(), symptom.cause, symptom.remedy].map(cell);
-        format!("| `{}` | {} | {source} |\n", symptom.id, texts.join(" | "))
+        let texts = [title, &symptom.shown_by(), why, remedy].map(cell);
+        format!("| `{code}` | {} | {source} |\n", texts.join(" | "))
     };
     let (by_nodes, by_cluster): (Vec<_>, Vec<_>) = SYMPTOMS.iter().partition(|symptom| symptom.command().is_some());
     let head = "| rule | symptom | shown by | cause | remedy | source |\n|---|---|---|---|---|---|\n";

@@ -27,7 +27,7 @@ type State = Option<(ConditionStatus, &'static str)>;
 fn states(of: &ConditionType) -> Vec<State> {
     let every = [ConditionStatus::True, ConditionStatus::False, ConditionStatus::Unknown];
     let all_reasons: BTreeSet<_> =
-        CONDITIONS.iter().flat_map(|known| known.reasons).map(|reason| reason.name).collect();
+        CONDITIONS.iter().flat_map(|known| known.reasons).map(|reason| reason.entry.code).collect();
     let all_reasons = all_reasons.into_iter();
     let allowed = all_reasons.flat_map(|reason| every.map(|status| (status, reason)));
     allowed.filter(|(status, reason)| of.allows(*status, reason)).map(Some).chain([None]).collect()
@@ -53,7 +53,7 @@ fn combinations() -> Vec<Value> {
     for ready in states(&READY) {
         // Both have a reason of their own, or that of Ready.
         let reason = ready.map_or("AsSpecified", |(_, reason)| reason);
-        let own = RECONCILING.reasons.iter().map(|reason| reason.name);
+        let own = RECONCILING.reasons.iter().map(|reason| reason.entry.code);
         let reconciling_states = own.chain([reason]).map(|reason| Some((ConditionStatus::True, reason))).chain([None]);
         for reconciling in reconciling_states {
             for stalled in [None, Some((ConditionStatus::False, "AsSpecified")), Some((ConditionStatus::True, reason))]
@@ -184,7 +184,7 @@ fn verdict(tools: &Tools, situation: Situation, condition: &ComputedCondition) -
 fn cell(tools: &Tools, delivers: bool, of: &'static ConditionType, reason: &Reason) -> String {
     let situation = Situation { delivers, ..Situation::default() };
     let texts = reason.status.iter().map(|status| {
-        let condition = of.because(reason.name, "the message").with_status(*status);
+        let condition = of.because(reason.entry.code, "the message").with_status(*status);
         let (is_ready, kstatus, argocd) = verdict(tools, situation, &condition);
         let ready = if is_ready { "Ready" } else { "not Ready" };
         format!("{ready}, {kstatus:?}, {argocd}")
@@ -200,7 +200,7 @@ fn the_page_says_what_the_tools_make_of_every_reason() {
         of.reasons.iter().map(move |reason| {
             let [without, with] = [false, true].map(|delivers| cell(tools, delivers, of, reason));
             let with = if with == without { String::new() } else { with };
-            format!("| `{}` | `{}` | {without} | {with} |\n", of.name, reason.name)
+            format!("| `{}` | `{}` | {without} | {with} |\n", of.name, reason.entry.code)
         })
     });
     let head = "| condition | reason | pool | with a delivery method, if it differs |\n|---|---|---|---|\n";
@@ -212,7 +212,7 @@ fn the_page_says_what_the_tools_make_of_every_reason() {
 fn a_pool_that_is_not_ready_is_stalled_or_reconciling_and_a_flag_changes_nothing() {
     for of in CONDITIONS.iter().copied().filter(|of| of.role != Role::Summary) {
         for (status, reason) in
-            of.reasons.iter().flat_map(|row| row.status.iter().map(move |status| (*status, row.name)))
+            of.reasons.iter().flat_map(|row| row.status.iter().map(move |status| (*status, row.entry.code)))
         {
             let condition = of.because(reason, "the message").with_status(status);
             for delivers in [false, true] {
@@ -232,6 +232,55 @@ fn a_pool_that_is_not_ready_is_stalled_or_reconciling_and_a_flag_changes_nothing
 }
 
 #[test]
+<<<<<<< HEAD
+=======
+fn delivery_decides_about_ready_as_designed() {
+    let tools = Tools::new();
+    let stalled = [
+        ("ConfigInEffect", "RolloutHalted"),
+        ("ConfigInEffect", "Differs"),
+        ("MachinesTemplated", "ContractUnsupported"),
+        ("MachinesTemplated", "MachinesConflict"),
+        ("MachinesTemplated", "ReferenceManagedElsewhere"),
+        ("MachinesTemplated", "TopologyManaged"),
+        ("MachinesTemplated", "SelectorNotExpressible"),
+        ("MachinesTemplated", "TemplateInvalid"),
+    ];
+    let passing = [
+        ("ProfileResolved", "NotFound"),
+        ("MachinesTemplated", "ClusterAPINotInstalled"),
+        ("MachinesTemplated", "ClusterNotFound"),
+        ("MachinesTemplated", "NoMachinesSelected"),
+    ];
+    let at_work = [("ConfigInEffect", "RollingOut"), ("MachinesTemplated", "Rotating")];
+    let unchanged = [
+        ("ConfigInEffect", "RolloutPaused"),
+        ("ConfigInEffect", "NotDelivered"),
+        ("MachinesTemplated", "RotationPending"),
+        ("MachinesTemplated", "ClusterIsElsewhere"),
+        ("VersionSkew", "KubeletTooOld"),
+        ("OSSupported", "EndOfLife"),
+    ];
+    let groups = [
+        (&stalled[..], (false, KStatus::Failed, "Degraded")),
+        (&passing[..], (false, KStatus::InProgress, "Progressing")),
+        (&at_work[..], (true, KStatus::InProgress, "Progressing")),
+        (&unchanged[..], (true, KStatus::Current, "Healthy")),
+    ];
+    for (group, expected) in groups {
+        for (name, reason) in group {
+            let of = CONDITIONS.iter().copied().find(|of| of.name == *name).unwrap();
+            let reason = of.reason(reason).unwrap().entry.code;
+            let condition = of.because(reason, "the message");
+            let (ready, kstatus, argocd) =
+                verdict(&tools, Situation { delivers: true, ..Situation::default() }, &condition);
+            assert_eq!((ready, kstatus, argocd.as_str()), expected, "{name}/{reason}");
+        }
+    }
+}
+
+#[test]
+>>>>>>> h3
 fn a_pool_that_does_not_write_is_current_unless_its_profile_cannot_be_used() {
     let tools = Tools::new();
     let table = [
@@ -243,7 +292,7 @@ fn a_pool_that_does_not_write_is_current_unless_its_profile_cannot_be_used() {
     ];
     for (name, reason, expected) in table {
         let of = CONDITIONS.iter().copied().find(|of| of.name == name).unwrap();
-        let condition = of.because(of.reason(reason).unwrap().name, "the message");
+        let condition = of.because(of.reason(reason).unwrap().entry.code, "the message");
         let situation = Situation { delivers: true, withheld: true, ..Situation::default() };
         assert_eq!(verdict(&tools, situation, &condition).1, expected, "{name}/{reason}");
     }

@@ -231,15 +231,6 @@ fn every_kind_of_workload_is_checked_at_its_pod_template() {
 }
 
 #[test]
-fn the_minor_determines_which_fields_are_rejected() {
-    let text = format!("{POD}    image: example.com/web:7\n  resources: {{limits: {{memory: 1Gi}}}}\n");
-    for (minor, code) in [("1.33", "field-ignored"), ("1.34", "field-refused")] {
-        let run = winpool(Path::new("."), &["-f", "-", "-o", "json", "--kubernetes", minor], &text);
-        assert_eq!(run.found(), [format!("11 {code}")], "{minor}");
-    }
-}
-
-#[test]
 fn a_minor_newer_than_the_tables_is_reported() {
     let text = format!("{POD}    image: example.com/web:7\n");
     let next = format!("1.{}", NEWEST.0 + 1);
@@ -304,15 +295,13 @@ fn an_annotation_of_a_pod_template_applies_to_its_object() {
 #[test]
 fn invalid_usage_exits_with_2() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("old.json"), "{\"version\": 7}").unwrap();
-    let table: [(&[&str], &str); 9] = [
+    let table: [(&[&str], &str); 8] = [
         (&[], "<PATH>"),
         (&["-f", "nowhere"], "nowhere: No such file"),
         (&["-f", "-", "-f", "-"], "standard input can be read only once"),
         (&["-f", "-", "--ignore", "image-last"], "--ignore: unknown code `image-last`"),
         (&["-", "--config", "none.yaml"], "none.yaml:1: No such file"),
         (&["-", "--baseline", "none.json"], "baseline none.json: cannot be read: No such file"),
-        (&["-", "--baseline", "old.json"], "baseline old.json: has version 7, and this winpool reads version 1"),
         (&["-", "--write-baseline"], "--write-baseline needs the name of a file: --baseline FILE"),
         (&["-f", "-", "--kubernetes", "1.29"], "--kubernetes: 1.29 is not supported. Use 1.30 or later"),
     ];

@@ -8,6 +8,7 @@ use winpool_api::{
     conditions::{ConditionType, Role, VALID, of_role},
     names::reason,
 };
+use winpool_facts::catalogue::Entry;
 
 /// The blocks of the page, by the name in their comments.
 fn blocks() -> [(&'static str, String); 5] {
@@ -24,9 +25,10 @@ fn blocks() -> [(&'static str, String); 5] {
 fn rows(types: impl Iterator<Item = &'static ConditionType>) -> String {
     let row = |of: &ConditionType, index: usize| {
         let reason = &of.reasons[index];
+        let Entry { code, title, remedy, .. } = reason.entry;
         let name = if index == 0 { format!("`{}`", of.name) } else { String::new() };
         let status: Vec<_> = reason.status.iter().map(|status| status.name()).collect();
-        format!("| {name} | `{}` | {} | {} | {} |", reason.name, status.join(", "), reason.meaning, reason.action)
+        format!("| {name} | `{code}` | {} | {title} | {remedy} |", status.join(", "))
     };
     let lines = types.flat_map(|of| (0..of.reasons.len()).map(move |index| row(of, index)));
     let head = "| condition | reason | status | meaning | action |\n|---|---|---|---|---|\n";

@@ -86,8 +86,8 @@ mod tests {
         for (index, known) in CONDITIONS.iter().enumerate() {
             assert!(CONDITIONS[..index].iter().all(|other| other.name != known.name), "{}", known.name);
             for (index, reason) in known.reasons.iter().enumerate() {
-                let twice = known.reasons[..index].iter().any(|other| other.name == reason.name);
-                assert!(!twice && !reason.status.is_empty(), "{} {}", known.name, reason.name);
+                let twice = known.reasons[..index].iter().any(|other| other.entry.code == reason.entry.code);
+                assert!(!twice && !reason.status.is_empty(), "{} {}", known.name, reason.entry.code);
             }
         }
     }

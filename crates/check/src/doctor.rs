@@ -19,6 +19,7 @@ use winpool_core::{
     kubernetes::{shell_quoted, whole_second},
     text::counted,
 };
+use winpool_facts::catalogue::Entry;
 
 pub use case::{Observation, Undetermined};
 pub use checks::{registry_image, waiting_images};
@@ -45,10 +46,8 @@ pub struct Diagnosis {
     pub request: Option<String>,
 }
 
-/// A symptom that was found.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs)] // fields without a comment are those of the symptom
 pub struct FoundSymptom {
     pub id: &'static str,
     pub title: &'static str,
@@ -61,10 +60,8 @@ pub struct FoundSymptom {
     pub source: &'static str,
 }
 
-/// A symptom that is not determinable.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs)] // fields without a comment are those of the symptom
 pub struct UndeterminedSymptom {
     pub id: &'static str,
     pub title: &'static str,
@@ -80,10 +77,10 @@ impl Diagnosis {
         let mut diagnosis = Self { subject: evidence.subject.to_string(), found, excluded, not_determinable, request };
         for symptom in SYMPTOMS {
             match verdict(symptom, &case) {
-                Ok(observed) if observed.is_empty() => diagnosis.excluded.push(symptom.id),
+                Ok(observed) if observed.is_empty() => diagnosis.excluded.push(symptom.entry.code),
                 Ok(observed) => diagnosis.found.push(FoundSymptom::new(symptom, observed)),
                 Err(because) => {
-                    let Symptom { id, title, .. } = symptom;
+                    let Entry { code: id, title, .. } = symptom.entry;
                     diagnosis.not_determinable.push(UndeterminedSymptom { id, title, because });
                 }
             }
@@ -100,7 +97,7 @@ impl Diagnosis {
 
 impl FoundSymptom {
     fn new(symptom: &Symptom, observed: BTreeSet<Observation>) -> Self {
-        let Symptom { id, title, cause, remedy, source, .. } = *symptom;
+        let Entry { code: id, title, why: cause, remedy, source } = symptom.entry;
         let more = observed.len().saturating_sub(MAX_OBSERVATIONS);
         let evidence = observed.into_iter().take(MAX_OBSERVATIONS).collect();
         Self { id, title, evidence, more, cause, remedy, source }

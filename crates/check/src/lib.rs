@@ -1,6 +1,7 @@
 //! What is checked on request: manifests in files, and what was read of a cluster. Each module is what one command finds.
 
 pub mod adopt;
+pub mod catalogue;
 pub mod doctor;
 pub mod lint;
 pub mod manifests;

@@ -19,7 +19,7 @@ mod linted_nodes;
 mod node_labels;
 mod os_label;
 mod placement;
-pub mod pod;
+mod pod;
 mod selected_os;
 mod service;
 mod storage;
@@ -32,18 +32,17 @@ use std::fmt;
 
 use serde_json::Value;
 use winpool_api::names::label;
-use winpool_core::{is_within, json_path::fields};
+use winpool_core::{is_within, join, json_path::fields};
 use winpool_facts::{ContainerRuntime, Minor, cluster_api::is_synced_to_nodes};
 use winpool_workload::{System, Template};
 
 pub use allowance::{pool, profile};
-pub use cluster_api::{LintedMachines, UnjudgedMachines};
+pub use cluster_api::LintedMachines;
 pub use code::{Code, Severity, UnknownCode};
 use context::PodPlacement;
 pub use context::{LintContext, LookupFn};
 pub use linted_nodes::LintedNodes;
 pub use volume::check as persistent_volume;
-pub use winpool_core::join;
 use workload::PodSpec;
 pub use workload::Workload;
 
@@ -54,7 +53,7 @@ pub struct Finding {
     pub path: String,
     pub code: Code,
     pub problem: String,
-    /// Why it matters here, in sentences; `None` if [`Code::why`] explains it.
+    /// Why it matters here, in sentences; `None` if that of its code explains it.
     pub reason: Option<String>,
     pub remedy: String,
 }
@@ -62,7 +61,13 @@ pub struct Finding {
 impl Finding {
     /// A finding with the reason and the remedy of its code.
     pub fn new(code: Code, path: impl Into<String>, problem: impl fmt::Display) -> Self {
-        Self { path: path.into(), code, problem: problem.to_string(), reason: None, remedy: code.remedy().to_owned() }
+        Self {
+            path: path.into(),
+            code,
+            problem: problem.to_string(),
+            reason: None,
+            remedy: code.row().entry.remedy.to_owned(),
+        }
     }
 
     /// Replaces the reason.
@@ -86,12 +91,12 @@ impl Finding {
     /// The problem and the reason, in sentences.
     pub fn message(&self) -> String {
         let period = if self.problem.ends_with('.') { "" } else { "." };
-        format!("{}{period} {}", self.problem, self.reason.as_deref().unwrap_or(self.code.why()))
+        format!("{}{period} {}", self.problem, self.reason.as_deref().unwrap_or(self.code.row().entry.why))
     }
 
     /// The remedy, if it differs from that of its code.
     pub fn own_remedy(&self) -> Option<&str> {
-        (self.remedy != self.code.remedy()).then_some(self.remedy.as_str())
+        (self.remedy != self.code.row().entry.remedy).then_some(self.remedy.as_str())
     }
 }
 
@@ -106,9 +111,12 @@ pub struct TargetCluster {
     pub runtime: ContainerRuntime,
 }
 
-pub fn workload(workload: &Workload<'_>, context: &LintContext<'_>) -> Vec<Finding> {
+/// The findings of a workload, which is added to the context for the objects that follow.
+pub fn workload(workload: &Workload<'_>, context: &mut LintContext<'_>) -> Vec<Finding> {
     let PodSpec { template, spec, mut findings, placeholders, suggests_windows } = workload.pod_spec();
     if let Some(template) = &template {
+        context.add_workload(workload, template, suggests_windows);
+        let context = &*context;
         let placement = context.placement(template, suggests_windows);
         if placement.is_windows() {
             findings.extend(workload::api_version(workload.object(), context.target.minor));
@@ -118,7 +126,7 @@ pub fn workload(workload: &Workload<'_>, context: &LintContext<'_>) -> Vec<Findi
         let prefix = workload.spec_path();
         let mut of_rules = check(workload, template, &spec, &placement, context);
         of_rules.retain(|finding| !is_consequence(finding, &invalid, &prefix));
-        of_rules.retain(|finding| !(workload.is_patch() && is_about_absence(finding)));
+        of_rules.retain(|finding| !(workload.is_patch() && finding.code.row().is_about_absence));
         findings.extend(of_rules);
     }
     findings.sort();
@@ -139,7 +147,7 @@ fn check(
         findings.extend(class::check(template, placement, context));
         findings.extend(command::check(spec));
         findings.extend(storage::check(spec, context));
-        findings.extend(pod::check(spec, context.target));
+        findings.extend(pod::check(workload, spec, context.target));
         findings.extend(container::check(template, spec, context.target));
         findings.extend(known_issue::check(template, spec, placement, context));
     } else if template.os == Some(System::Linux) {
@@ -147,13 +155,7 @@ fn check(
     } else if placement.system == Some(System::Linux) {
         findings.extend(pod::windows_options_beside_linux_selector(spec));
     }
-    if !workload.spec()["os"].is_null() {
-        findings.retain(|finding| finding.code != Code::OsNameMissing);
-        findings.extend(pod::os_name(spec));
-    }
-    if workload.annotations(host_process::INHERIT_USER).next().is_some() {
-        findings.retain(|finding| finding.code != Code::HostProcessUser);
-    }
+    findings.extend(pod::os_name(spec));
     let prefix = workload.spec_path();
     let mut findings: Vec<_> = findings.into_iter().map(|finding| finding.below(&prefix)).collect();
     if placement.is_windows() {
@@ -164,43 +166,9 @@ fn check(
 
 /// Whether a finding is only a consequence of an invalid value, which counts as missing.
 fn is_consequence(finding: &Finding, invalid: &[String], spec: &str) -> bool {
-    let read = fields_read(finding.code).iter().map(|field| join(spec, field));
+    let read = finding.code.row().reads.iter().map(|field| join(spec, field));
     let read: Vec<_> = read.chain([join(&finding.path, "resources")]).collect();
     invalid.iter().any(|path| is_within(&finding.path, path) || read.iter().any(|read| is_within(path, read)))
-}
-
-/// The fields of the pod spec whose absence is the reason for a finding.
-fn fields_read(code: Code) -> &'static [&'static str] {
-    match code {
-        Code::OsSelectorMissing
-        | Code::OsNameMissing
-        | Code::PlacementConflict
-        | Code::NoPool
-        | Code::UntoleratedTaint
-        | Code::DaemonsetRuntimeClass
-        | Code::LinuxTolerance => &["affinity", "nodeName", "nodeSelector", "os", "runtimeClassName", "tolerations"],
-        Code::HostProcess | Code::HostProcessUser | Code::HostNetwork => &["hostNetwork", "securityContext"],
-        _ => &[],
-    }
-}
-
-/// Whether a finding is about something that another part of the object may have.
-fn is_about_absence(finding: &Finding) -> bool {
-    matches!(
-        finding.code,
-        Code::DaemonsetRuntimeClass
-            | Code::HostNetwork
-            | Code::HostProcess
-            | Code::HostProcessUser
-            | Code::ImageInvalid
-            | Code::LinuxTolerance
-            | Code::MemoryLimitMissing
-            | Code::NoPool
-            | Code::OsNameMissing
-            | Code::OsSelectorMissing
-            | Code::StopSignal
-            | Code::UntoleratedTaint
-    )
 }
 
 /// The findings of a RuntimeClass.

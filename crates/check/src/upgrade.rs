@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use winpool_facts::{
-    Build, ContainerRuntime, ContainerdVersion, Minor, builds, containerd,
+    Build, ContainerRuntime, ContainerdVersion, Minor, builds,
+    catalogue::Entry,
+    containerd,
     known_issues::{ComponentVersion, KNOWN_ISSUES, KnownIssue, NodeComponent, Precondition},
     skew::{Skew, skew},
     support,
@@ -134,7 +136,7 @@ impl UpgradeIssue {
 
 /// A known issue that ends or begins, and its remedy.
 fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> (String, Option<String>) {
-    let KnownIssue { id, component, summary, workaround, .. } = issue;
+    let KnownIssue { entry: Entry { code: id, title: summary, remedy: workaround, .. }, component, .. } = issue;
     let condition = match issue.precondition {
         Precondition::Always => String::new(),
         Precondition::Pods(_) | Precondition::Services(_) | Precondition::Unread(_) => {

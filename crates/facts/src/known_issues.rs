@@ -29,7 +29,7 @@ use std::fmt;
 
 use jiff::civil::{Date, date};
 
-use super::{ContainerdVersion, KubeletVersion, OsVersion};
+use super::{ContainerdVersion, KubeletVersion, OsVersion, catalogue::Entry};
 use crate::named::named_enum;
 
 named_enum! {
@@ -141,52 +141,26 @@ named_enum! {
     }
 }
 
-/// What the pods of a pool may use, and some defects depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PodFeature {
-    /// A probe that runs a command in the container.
-    ExecProbe,
-    /// The same in a HostProcess container.
-    HostProcessExecProbe,
-    /// A HostProcess container.
-    HostProcess,
-    /// At least two mounts with `subPath` or `subPathExpr`.
-    SubPaths,
-    /// A volume of a plugin in the kubelet that mounts a device or a share.
-    InTreeVolume,
-    /// A PersistentVolumeClaim.
-    VolumeClaim,
-    /// A volume with the content of an image.
-    ImageVolume,
-    /// A command that runs after the start of a container.
-    PostStartHook,
-}
-
-impl PodFeature {
-    /// Every feature.
-    pub const ALL: [Self; 8] = [
-        Self::ExecProbe,
-        Self::HostProcessExecProbe,
-        Self::HostProcess,
-        Self::SubPaths,
-        Self::InTreeVolume,
-        Self::VolumeClaim,
-        Self::ImageVolume,
-        Self::PostStartHook,
-    ];
-
-    /// As in `pods with …`.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::ExecProbe => "exec probes",
-            Self::HostProcessExecProbe => "exec probes in HostProcess containers",
-            Self::HostProcess => "HostProcess containers",
-            Self::SubPaths => "several subPath mounts",
-            Self::InTreeVolume => "in-tree volumes",
-            Self::VolumeClaim => "PersistentVolumeClaims",
-            Self::ImageVolume => "image volumes",
-            Self::PostStartHook => "postStart hooks",
-        }
+named_enum! {
+    /// What the pods of a pool may use, and some defects depend on. The names are those after `pods with`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum PodFeature {
+        /// A probe that runs a command in the container.
+        ExecProbe = "exec probes",
+        /// The same in a HostProcess container.
+        HostProcessExecProbe = "exec probes in HostProcess containers",
+        /// A HostProcess container.
+        HostProcess = "HostProcess containers",
+        /// At least two mounts with `subPath` or `subPathExpr`.
+        SubPaths = "several subPath mounts",
+        /// A volume of a plugin in the kubelet that mounts a device or a share.
+        InTreeVolume = "in-tree volumes",
+        /// A PersistentVolumeClaim.
+        VolumeClaim = "PersistentVolumeClaims",
+        /// A volume with the content of an image.
+        ImageVolume = "image volumes",
+        /// A command that runs after the start of a container.
+        PostStartHook = "postStart hooks",
     }
 }
 
@@ -256,7 +230,7 @@ impl fmt::Display for Precondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Always => f.write_str("always"),
-            Self::Pods(feature) => write!(f, "pods with {}", feature.text()),
+            Self::Pods(feature) => write!(f, "pods with {}", feature.name()),
             Self::Services(feature) => write!(f, "a Service with {feature}"),
             Self::Unread(what) => f.write_str(what),
         }
@@ -268,20 +242,15 @@ impl fmt::Display for Precondition {
 pub struct KnownIssue {
     /// How bad it is.
     pub severity: DefectSeverity,
-    /// Its stable name: a CVE, a KB, or the project and the number of the thread.
-    pub id: &'static str,
+    /// Its name, a CVE, a KB, or the project and the number of the thread; what happens; what to do besides an upgrade to a fixed
+    /// version; and the thread or advisory that was read: `owner/repository#number`, or an identifier of an advisory.
+    pub entry: Entry,
     /// The component with the defect.
     pub component: NodeComponent,
     /// The affected versions of the component, in order and without overlap.
     pub affected: &'static [AffectedVersions],
     /// What it depends on besides the version.
     pub precondition: Precondition,
-    /// What happens.
-    pub summary: &'static str,
-    /// What to do besides an upgrade to a fixed version; empty if nothing else helps.
-    pub workaround: &'static str,
-    /// The thread or advisory that was read: `owner/repository#number`, or an identifier of an advisory.
-    pub source: &'static str,
     /// The date of the newest statement in the source that was read; of a page without a date, when it was read.
     pub date: Date,
 }
@@ -300,7 +269,7 @@ impl KnownIssue {
 
 /// The issue with this id, in any case.
 pub fn known_issue(id: &str) -> Option<&'static KnownIssue> {
-    KNOWN_ISSUES.iter().find(|issue| issue.id.eq_ignore_ascii_case(id))
+    KNOWN_ISSUES.iter().find(|issue| issue.entry.code.eq_ignore_ascii_case(id))
 }
 
 /// The first release of containerd with each version of hcsshim, by line; the last row of a line holds until its end.
@@ -386,13 +355,10 @@ macro_rules! issues {
         $source:expr, $date:expr;)*) => {
         &[$(KnownIssue {
             severity: $severity,
-            id: $id,
+            entry: Entry { code: $id, title: $summary, why: "", remedy: $workaround, source: $source },
             component: $component,
             affected: &[$($range),+],
             precondition: $precondition,
-            summary: $summary,
-            workaround: $workaround,
-            source: $source,
             date: $date,
         }),*]
     };
@@ -503,81 +469,50 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
 mod tests {
     use super::*;
 
-    /// A version of a component that has the defect, the first fixed version of its line, and one without the defect.
-    type Example = (&'static str, [u32; 3], Option<[u32; 3]>, Option<[u32; 3]>);
-
-    #[rustfmt::skip]
-    const EXAMPLES: &[Example] = &[
-        ("CVE-2023-3676", [1, 27, 4], Some([1, 27, 5]), Some([1, 29, 0])),
-        ("CVE-2023-3893", [1, 1, 2], Some([1, 1, 3]), Some([2, 0, 0])),
-        ("CVE-2023-3955", [1, 20, 2], Some([1, 24, 17]), Some([1, 29, 0])),
-        ("CVE-2023-5528", [1, 28, 3], Some([1, 28, 4]), Some([1, 7, 16])),
-        ("KB5040437", [10, 20348, 2655], Some([10, 20348, 2762]), Some([10, 20348, 2529])),
-        ("CVE-2022-23471", [1, 6, 11], Some([1, 6, 12]), Some([1, 7, 0])),
-        ("CVE-2022-31030", [1, 5, 12], Some([1, 5, 13]), Some([1, 7, 0])),
-        ("CVE-2024-5321", [1, 29, 6], Some([1, 29, 7]), Some([1, 31, 0])),
-        ("CVE-2024-9042", [1, 31, 4], Some([1, 31, 5]), Some([1, 33, 0])),
-        ("CVE-2025-64329", [2, 1, 4], Some([2, 1, 5]), Some([2, 2, 0])),
-        ("containerd-12781", [1, 7, 30], None, Some([1, 6, 12])),
-        ("containerd-5405", [1, 5, 2], Some([1, 5, 3]), Some([1, 6, 0])),
-        ("hcsshim-1574", [0, 9, 5], Some([0, 9, 6]), Some([0, 11, 7])),
-        ("kubernetes-112630", [1, 36, 3], Some([1, 37, 0]), Some([1, 38, 0])),
-        ("kubernetes-130356", [1, 32, 2], Some([1, 32, 3]), Some([1, 31, 6])),
-        ("kubernetes-130496", [1, 32, 0], Some([1, 32, 3]), Some([1, 33, 0])),
-        ("kubernetes-131427", [1, 31, 8], Some([1, 31, 9]), Some([1, 30, 14])),
-        ("kubernetes-131506", [1, 33, 1], Some([1, 33, 2]), Some([1, 30, 14])),
-        ("kubernetes-134031", [1, 34, 1], Some([1, 34, 2]), Some([1, 35, 0])),
-        ("kubernetes-135146", [1, 32, 9], Some([1, 32, 10]), Some([1, 35, 0])),
-        ("kubernetes-135631", [1, 34, 3], Some([1, 34, 4]), Some([1, 33, 7])),
-        ("kubernetes-136241", [1, 35, 0], Some([1, 35, 1]), Some([1, 36, 0])),
-        ("kubernetes-138000", [1, 36, 0], Some([1, 36, 1]), Some([1, 37, 0])),
-        ("kubernetes-140066", [1, 36, 2], Some([1, 36, 3]), Some([1, 35, 7])),
-        ("KB4482887", [10, 17763, 316], Some([10, 17763, 348]), Some([10, 18362, 1])),
-        ("KB4489899", [10, 17763, 348], Some([10, 17763, 379]), Some([10, 20348, 1])),
-        ("Windows-19041.610", [10, 19041, 572], Some([10, 19041, 610]), Some([10, 19042, 1])),
-        ("containerd-10071", [1, 7, 15], Some([1, 7, 16]), Some([1, 6, 39])),
-        ("containerd-13837", [2, 3, 3], Some([2, 3, 4]), Some([2, 4, 0])),
-        ("containerd-image-volumes", [2, 3, 4], None, None),
-        ("kubernetes-138727", [1, 36, 3], Some([1, 37, 0]), Some([1, 30, 14])),
-    ];
-
+    /// The page docs/known-issues.md has the ranges of every issue.
     #[test]
-    fn every_issue_has_an_affected_a_fixed_and_an_unaffected_version() {
-        let ids: Vec<_> = EXAMPLES.iter().map(|example| example.0).collect();
-        assert_eq!(ids, KNOWN_ISSUES.iter().map(|issue| issue.id).collect::<Vec<_>>());
-        for (id, affected, fixed, unaffected) in EXAMPLES {
-            let issue = known_issue(id).unwrap();
-            let range = issue.range(ComponentVersion(*affected)).unwrap_or_else(|| panic!("{id} affects {affected:?}"));
-            assert_eq!(range.fixed, fixed.map(ComponentVersion), "{id}");
-            for without in [fixed, unaffected].into_iter().flatten() {
-                assert_eq!(issue.range(ComponentVersion(*without)), None, "{id}: {without:?}");
-            }
+    fn a_version_is_affected_from_the_first_of_a_range_to_before_the_fixed_one() {
+        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 9] = [
+            ("cve-2024-5321", [1, 29, 0], Some(Some([1, 29, 7]))),
+            ("CVE-2024-5321", [1, 29, 6], Some(Some([1, 29, 7]))),
+            ("CVE-2024-5321", [1, 29, 7], None),
+            ("CVE-2024-5321", [1, 30, 2], Some(Some([1, 30, 3]))),
+            ("CVE-2024-5321", [1, 31, 0], None),
+            ("KB5040437", [10, 20348, 2529], None),
+            ("KB5040437", [10, 20348, 2655], Some(Some([10, 20348, 2762]))),
+            ("containerd-12781", [1, 6, 12], None),
+            ("containerd-12781", [1, 7, 30], Some(None)),
+        ];
+        for (id, version, expected) in table {
+            let fixed = known_issue(id).unwrap().range(ComponentVersion(version)).map(|range| range.fixed);
+            assert_eq!(fixed, expected.map(|fixed| fixed.map(ComponentVersion)), "{id}: {version:?}");
         }
     }
 
     #[test]
     fn ranges_are_well_formed_ordered_and_do_not_overlap() {
         for issue in KNOWN_ISSUES {
-            assert!(!issue.affected.is_empty(), "{}", issue.id);
+            assert!(!issue.affected.is_empty(), "{}", issue.entry.code);
             assert!(
                 issue.affected.iter().all(|range| range.fixed.is_none_or(|fixed| range.from < fixed)),
                 "{}",
-                issue.id
+                issue.entry.code
             );
             let follows = |pair: &[AffectedVersions]| pair[0].fixed.is_some_and(|fixed| fixed <= pair[1].from);
-            assert!(issue.affected.windows(2).all(follows), "{}", issue.id);
+            assert!(issue.affected.windows(2).all(follows), "{}", issue.entry.code);
         }
     }
 
     #[test]
     fn issues_are_ordered_worst_first_and_have_texts_for_a_table() {
         assert!(KNOWN_ISSUES.len() >= 25);
-        assert!(KNOWN_ISSUES.is_sorted_by_key(|issue| (issue.severity, issue.id)));
+        assert!(KNOWN_ISSUES.is_sorted_by_key(|issue| (issue.severity, issue.entry.code)));
         for issue in KNOWN_ISSUES {
-            for text in [issue.summary, issue.workaround, &issue.precondition.to_string(), issue.source] {
-                assert!(!text.contains('|') && !text.ends_with('.'), "{}: {text}", issue.id);
+            let Entry { title, remedy, source, .. } = issue.entry;
+            for text in [title, remedy, &issue.precondition.to_string(), source] {
+                assert!(!text.contains('|') && !text.ends_with('.'), "{}: {text}", issue.entry.code);
             }
-            assert!(issue.summary.split(' ').count() > 3 && issue.date < date(2026, 11, 27), "{}", issue.id);
+            assert!(title.split(' ').count() > 3 && issue.date < date(2026, 11, 27), "{}", issue.entry.code);
         }
     }
 

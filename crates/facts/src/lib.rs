@@ -4,6 +4,7 @@
 
 pub mod api_versions;
 pub mod builds;
+pub mod catalogue;
 pub mod cluster_api;
 pub mod containerd;
 pub mod containerd_settings;

@@ -145,7 +145,7 @@ fn used(precondition: Precondition, pods: &PoolWorkloads) -> Option<String> {
     Some(match precondition {
         Precondition::Pods(feature) => {
             let workloads = pods.features.get(&feature)?.iter().map(ToString::to_string);
-            format!(", with {} in {}", feature.text(), some_of(workloads))
+            format!(", with {} in {}", feature.name(), some_of(workloads))
         }
         Precondition::Services(feature) => {
             let services = pods.services.as_ref()?.get(&feature)?;
@@ -251,7 +251,7 @@ pub fn is_reported<'v>(issue: &KnownIssue, versions: impl IntoIterator<Item = &'
 
 /// The id, the severity and what happens.
 pub fn heading(issue: &KnownIssue) -> String {
-    format!("{} ({}): {}", issue.id, issue.severity.name(), issue.summary)
+    format!("{} ({}): {}", issue.entry.code, issue.severity.name(), issue.entry.title)
 }
 
 /// What to do: the oldest version that fixes all, and what helps without it.
@@ -264,9 +264,9 @@ pub fn remedy(issue: &KnownIssue, fixed: impl IntoIterator<Item = Option<Compone
         }
         (component, _) => format!("Upgrade {component} to {} or later", component.version_text(version)),
     });
-    match (upgrade, capitalised(issue.workaround)) {
+    match (upgrade, capitalised(issue.entry.remedy)) {
         (Some(upgrade), workaround) if workaround.is_empty() => upgrade,
-        (Some(upgrade), _) => format!("{upgrade}, or {}", issue.workaround),
+        (Some(upgrade), _) => format!("{upgrade}, or {}", issue.entry.remedy),
         (None, workaround) => format!("No released version is known to fix it. {workaround}"),
     }
 }
@@ -342,7 +342,7 @@ pub fn of_kube_proxy(target: Minor) -> (Vec<&'static str>, Option<ComponentVersi
     let is_in = |issue: &&KnownIssue| issue.component == NodeComponent::KubeProxy && begins(issue, target).is_some();
     let issues: Vec<_> = KNOWN_ISSUES.iter().filter(is_in).collect();
     let without: Option<Vec<_>> = issues.iter().map(|issue| first_without(issue, target)).collect();
-    (issues.iter().map(|issue| issue.id).collect(), without.and_then(|versions| versions.into_iter().max()))
+    (issues.iter().map(|issue| issue.entry.code).collect(), without.and_then(|versions| versions.into_iter().max()))
 }
 
 /// Which releases of a minor have an issue of the kubelet or of kube-proxy; `None` if the first one has not.

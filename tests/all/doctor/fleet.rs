@@ -238,18 +238,6 @@ impl Fleet {
 
 /// Evidence with another value for a part.
 pub fn without(evidence: &Value, part: EvidencePart, missing: &Value) -> Value {
-    let name = match part {
-        EvidencePart::Pools => "pools",
-        EvidencePart::Nodes => "nodes",
-        EvidencePart::Pods => "pods",
-        EvidencePart::Events => "events",
-        EvidencePart::DaemonSets => "daemonSets",
-        EvidencePart::Leases => "leases",
-        EvidencePart::EndpointSlices => "endpointSlices",
-        EvidencePart::Machines => "machines",
-        EvidencePart::NodeConfigs => "nodeConfigs",
-        EvidencePart::NodeLogs => "nodeLogs",
-        EvidencePart::Images => "images",
-    };
+    let name = format!("{}{}", part.name()[..1].to_lowercase(), &part.name()[1..]);
     merged(evidence.clone(), &json!({ name: missing }))
 }

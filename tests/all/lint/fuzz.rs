@@ -8,7 +8,7 @@ use std::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{POD, check, check_bytes};
+use super::{check, check_bytes};
 use winpool_model::cases;
 
 /// Names and values that the rules read, so that generated objects reach them.
@@ -114,15 +114,6 @@ proptest! {
     #[test]
     fn generated_text_never_panics(lines in prop::collection::vec("[ -]{0,6}[a-z{}\\[\\]&*:|>\"'#!%@,]{0,12}(: )?\\PC{0,8}", 0..12)) {
         check(&lines.join("\n"));
-    }
-
-    /// Removes a part of a manifest and inserts arbitrary text.
-    #[test]
-    fn broken_manifests_never_panic(begin in 0_usize..400, length in 0_usize..40, inserted in "\\PC{0,6}") {
-        let text = format!("{POD}    image: example.com/web:latest # winpool:ignore image-latest\n  tolerations: [{{operator: Exists}}]\n");
-        let begin = begin.min(text.len());
-        let end = (begin + length).min(text.len());
-        check(&format!("{}{inserted}{}", &text[..begin], &text[end..]));
     }
 
     /// Cuts bytes out of a manifest of the corpus and inserts others, in any encoding.

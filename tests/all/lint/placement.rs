@@ -8,55 +8,37 @@ fn the_placement_of_a_pod_is_read_from_all_its_fields_and_the_other_manifests() 
                 windowsVersion: \"ltsc2022\"\n  nodeSelector: {matchLabels: {agentpool: web}}\n  \
                 taints: [{key: win, effect: NoSchedule}]\n  \
                 runtimeClasses: [{name: windows}, {name: isolated, isolation: HyperV}]\n";
-    let windows = "os: {name: windows}";
-    let selected = "os: {name: windows}, nodeSelector: {kubernetes.io/os: windows}";
+    let windows = |more: &str| format!("os: {{name: windows}}, {more}");
+    let in_pool = |kind: &str, spec: &str, image: &str| pool.to_owned() + &pod(kind, spec, image);
     let host_process = "hostNetwork: true, securityContext: {windowsOptions: {hostProcess: true, runAsUserName: NT AUTHORITY\\SYSTEM}}";
     let core_2019 = "mcr.microsoft.com/windows/servercore:ltsc2019";
-    let build_2022 = "kubernetes.io/os: windows, node.kubernetes.io/windows-build: 10.0.20348";
-    let table: [(&str, String, &[&str]); 20] = [
+    let build_2022 = "nodeSelector: {kubernetes.io/os: windows, node.kubernetes.io/windows-build: 10.0.20348}";
+    let class = windows("runtimeClassName: windows");
+    let class_and_build = format!("{class}, {build_2022}");
+    let table: [(&str, String, &[&str]); 17] = [
         (
             "a DaemonSet that selects the nodes of its class by itself",
-            pool.to_owned()
-                + &pod(
-                    "DaemonSet",
-                    &format!(
-                        "{windows}, runtimeClassName: windows, nodeSelector: {{{build_2022}}}, tolerations: [{{operator: Exists}}]"
-                    ),
-                    "a:1",
-                ),
+            in_pool("DaemonSet", &format!("{class_and_build}, tolerations: [{{operator: Exists}}]"), "a:1"),
             &[],
         ),
         (
             "a DaemonSet whose class has the toleration",
-            pool.to_owned()
-                + &pod(
-                    "DaemonSet",
-                    &format!("{windows}, runtimeClassName: windows, nodeSelector: {{{build_2022}}}"),
-                    "a:1",
-                ),
+            in_pool("DaemonSet", &class_and_build, "a:1"),
             &["untolerated-taint"],
         ),
         (
             "a DaemonSet that selects nothing without its class",
-            pool.to_owned() + &pod("DaemonSet", &format!("{windows}, runtimeClassName: windows"), "a:1"),
+            in_pool("DaemonSet", &class, "a:1"),
             &["daemonset-runtime-class"],
         ),
-        (
-            "a build without a pool",
-            pod("Pod", &format!("{windows}, nodeSelector: {{{build_2022}}}"), core_2019),
-            &["image-build"],
-        ),
+        ("a build without a pool", pod("Pod", &windows(build_2022), core_2019), &["image-build"]),
         (
             "an unknown class may have Hyper-V isolation",
-            pod("Pod", &format!("{windows}, runtimeClassName: other, nodeSelector: {{{build_2022}}}"), core_2019),
+            pod("Pod", &windows(&format!("runtimeClassName: other, {build_2022}")), core_2019),
             &[],
         ),
-        (
-            "an unknown class may select any node",
-            pod("Pod", &format!("{windows}, runtimeClassName: other"), "a:1"),
-            &[],
-        ),
-        ("a node name", pod("Pod", &format!("{windows}, nodeName: win-1"), "a:1"), &[]),
+        ("an unknown class may select any node", pod("Pod", &windows("runtimeClassName: other"), "a:1"), &[]),
+        ("a node name", pod("Pod", &windows("nodeName: win-1"), "a:1"), &[]),
         (
             "only the image suggests Windows",
             pod("Pod", "restartPolicy: Never", core_2019),
@@ -68,62 +50,33 @@ fn the_placement_of_a_pod_is_read_from_all_its_fields_and_the_other_manifests() 
             &["os-selector-missing", "os-name-missing"],
         ),
         (
-            "Linux by its selector",
-            pod("Pod", "nodeSelector: {kubernetes.io/os: linux}, tolerations: [{operator: Exists}]", "a:1"),
-            &[],
-        ),
-        (
             "the taint of the pool is tolerated",
-            pool.to_owned() + &pod("Pod", "tolerations: [{key: win, operator: Exists}]", "a:1"),
+            in_pool("Pod", "tolerations: [{key: win, operator: Exists}]", "a:1"),
             &["linux-tolerance"],
         ),
-        (
-            "another taint than the pool's",
-            pool.to_owned() + &pod("Pod", "tolerations: [{key: os, operator: Exists}]", "a:1"),
-            &[],
-        ),
-        (
-            "the pool's class",
-            pool.to_owned() + &pod("Pod", &format!("{windows}, runtimeClassName: windows"), "a:1"),
-            &[],
-        ),
-        ("no toleration for the pool", pool.to_owned() + &pod("Pod", selected, "a:1"), &["untolerated-taint"]),
-        (
-            "nodes of another pool",
-            pool.to_owned()
-                + &pod("Pod", "os: {name: windows}, nodeSelector: {kubernetes.io/os: windows, agentpool: b}", "a:1"),
-            &[],
-        ),
-        (
-            "HostProcess runs on any host",
-            pool.to_owned() + &pod("Pod", &format!("{windows}, runtimeClassName: windows, {host_process}"), core_2019),
-            &[],
-        ),
+        ("another taint than the pool's", in_pool("Pod", "tolerations: [{key: os, operator: Exists}]", "a:1"), &[]),
+        ("the pool's class", in_pool("Pod", &class, "a:1"), &[]),
+        ("HostProcess runs on any host", in_pool("Pod", &format!("{class}, {host_process}"), core_2019), &[]),
         (
             "the Hyper-V handler of containerd boots the build of the host",
-            pool.to_owned() + &pod("Pod", &format!("{windows}, runtimeClassName: isolated"), core_2019),
+            in_pool("Pod", &windows("runtimeClassName: isolated"), core_2019),
             &["image-build"],
         ),
         (
             "a custom Hyper-V handler may boot an older build",
-            pool.replace("isolation: HyperV", "isolation: HyperV, handler: runhcs-wcow-hypervisor-17763")
-                + &pod("Pod", &format!("{windows}, runtimeClassName: isolated"), core_2019),
+            in_pool("Pod", &windows("runtimeClassName: isolated"), core_2019)
+                .replace("isolation: HyperV", "isolation: HyperV, handler: runhcs-wcow-hypervisor-17763"),
             &[],
         ),
         (
             "a DaemonSet with an unknown class",
-            pod("DaemonSet", &format!("{windows}, runtimeClassName: other"), "a:1"),
+            pod("DaemonSet", &windows("runtimeClassName: other"), "a:1"),
             &["daemonset-runtime-class"],
         ),
         (
             "a DaemonSet that tolerates more than the class",
-            pool.to_owned()
-                + &pod(
-                    "DaemonSet",
-                    "os: {name: windows}, runtimeClassName: windows, tolerations: [{operator: Exists}], nodeSelector: \
-                     {kubernetes.io/os: windows, kubernetes.io/arch: amd64, node.kubernetes.io/windows-build: 10.0.20348}",
-                    "a:1",
-                ),
+            in_pool("DaemonSet", &format!("{class_and_build}, tolerations: [{{operator: Exists}}]"), "a:1")
+                .replace("{kubernetes.io/os", "{kubernetes.io/arch: amd64, kubernetes.io/os"),
             &[],
         ),
     ];

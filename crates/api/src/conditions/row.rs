@@ -1,7 +1,7 @@
 //! What a condition and its reasons are.
 
 use serde::Serialize;
-use winpool_facts::named_enum;
+use winpool_facts::{catalogue::Entry, named_enum};
 
 named_enum! {
     /// The status of a condition.
@@ -101,14 +101,10 @@ pub struct ConditionType {
 /// A reason of a condition.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// Its name.
-    pub name: &'static str,
+    /// Its name, what it means, and what to do.
+    pub entry: Entry,
     /// The statuses that occur with this reason, the usual one first.
     pub status: &'static [ConditionStatus],
-    /// What it means.
-    pub meaning: &'static str,
-    /// What to do.
-    pub action: &'static str,
     /// Whether it is a problem: by default if the status is that of [`ConditionType::problem_when`].
     pub(super) problem: Option<bool>,
     /// What the problem does, if it is not [`ConditionType::harm`].
@@ -150,7 +146,7 @@ impl Reason {
 impl ConditionType {
     /// The row of a reason.
     pub fn reason(&self, name: &str) -> Option<&'static Reason> {
-        self.reasons.iter().find(|listed| listed.name == name)
+        self.reasons.iter().find(|listed| listed.entry.code == name)
     }
 
     /// Whether this status with this reason is a problem.

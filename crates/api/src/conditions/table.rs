@@ -1,6 +1,8 @@
 //! The rows of all conditions.
 
 use super::row::{ConditionStatus, ConditionType, Harm, Next, Reason, Role, Subject};
+use winpool_facts::catalogue::Entry;
+
 use crate::names::reason;
 
 const TRUE: &[ConditionStatus] = &[ConditionStatus::True];
@@ -11,12 +13,13 @@ const NOTHING: &str = "no action required";
 const LIST_ACTION: &str = "apply the ClusterRole, the Role and their bindings from `config/default`";
 
 const fn row(
-    name: &'static str,
+    code: &'static str,
     status: &'static [ConditionStatus],
-    meaning: &'static str,
-    action: &'static str,
+    title: &'static str,
+    remedy: &'static str,
 ) -> Reason {
-    Reason { name, status, meaning, action, problem: None, harm: None, subject: None, next: Next::Person }
+    let entry = Entry { code, title, why: "", remedy, source: "" };
+    Reason { entry, status, problem: None, harm: None, subject: None, next: Next::Person }
 }
 
 const fn condition(

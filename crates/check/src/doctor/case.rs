@@ -144,7 +144,6 @@ impl<'e> Case<'e> {
         Self { evidence, node_configs: evidence.node_configs().map(views) }
     }
 
-    /// The WindowsNodeConfigs of the nodes.
     pub fn node_configs(&self) -> Result<&Objects<NodeConfigView>, Unavailable> {
         self.node_configs.as_ref().map_err(Clone::clone)
     }
@@ -197,7 +196,6 @@ impl<'e> Case<'e> {
         Ok(events.map(|(pod, event)| Observation::of_event(pod, event)).collect())
     }
 
-    /// The conditions of the nodes.
     pub fn conditions(&self) -> Result<Vec<(&'e Node, &'e NodeCondition)>, Unavailable> {
         let nodes = self.evidence.nodes()?.iter();
         Ok(nodes.flat_map(|node| conditions(node).map(move |condition| (node, condition))).collect())
@@ -214,7 +212,6 @@ pub(super) fn name(metadata: &ObjectMeta) -> &str {
     metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The name of the node of a pod.
 pub(super) fn node_of(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }

@@ -19,7 +19,6 @@ use winpool_facts::named_enum;
 /// What a diagnosis is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-#[allow(missing_docs)] // the names say it
 pub enum DiagnosisSubject {
     #[display("pool {name}")]
     Pool { name: String },
@@ -93,7 +92,6 @@ impl<T> EvidenceLayer<T> {
 /// What was read of a log of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[allow(missing_docs)] // the names say it
 pub struct NodeLog {
     pub node: String,
     pub service: String,
@@ -164,7 +162,6 @@ macro_rules! parts {
         named_enum! {
             /// What is read: objects, or what nodes and registries have.
             #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-            #[allow(missing_docs)] // the names say it
             pub enum EvidencePart { $($part,)* }
         }
 
@@ -177,7 +174,6 @@ macro_rules! parts {
 
         /// What was read of a cluster: plain objects, without what a diagnosis does not need ([`super::reduced`]).
         #[derive(Clone, Debug, PartialEq)]
-        #[allow(missing_docs)] // the names say it
         pub struct Evidence {
             /// When it was read.
             pub at: Timestamp,
@@ -209,9 +205,6 @@ macro_rules! parts {
             }
 
             /// The parts as JSON, by name.
-            ///
-            /// # Errors
-            /// They cannot be written as JSON.
             #[inline]
             pub fn to_parts(&self) -> serde_json::Result<BTreeMap<&'static str, Value>> {
                 Ok(BTreeMap::from([
@@ -221,10 +214,7 @@ macro_rules! parts {
                 ]))
             }
 
-            /// Reads what [`Self::to_parts`] has written.
-            ///
-            /// # Errors
-            /// A part is missing or unknown, or has another structure.
+            /// Reads what [`Self::to_parts`] has written; an error if a part is missing or unknown, or has another structure.
             #[inline]
             pub fn from_parts(mut parts: BTreeMap<String, Value>) -> Result<Self, Problem> {
                 let mut take = |name: &str| {
@@ -243,7 +233,6 @@ macro_rules! parts {
             }
 
             $(
-                #[doc = concat!("The ", stringify!($field), ".\n\n# Errors\nThey could not be read.")]
                 pub fn $field(&self) -> Result<&[$type], Unavailable> {
                     self.$field.get(EvidencePart::$part)
                 }

@@ -24,7 +24,7 @@ pub fn check(template: &Template, placement: &PodPlacement<'_>, context: &LintCo
     let finding =
         Finding::new(Code::ClassUndefined, "runtimeClassName", format!("no manifest defines RuntimeClass {class}"));
     let similar = did_you_mean(class, known.iter().map(String::as_str));
-    Some(finding.with_remedy(format!("{similar}{}", Code::ClassUndefined.remedy())))
+    Some(finding.with_remedy(format!("{similar}{}", Code::ClassUndefined.row().entry.remedy)))
 }
 
 /// The class that no manifest defines.

@@ -1,6 +1,6 @@
 //! The Kubernetes versions of Cluster API's machines in the manifests.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use winpool_core::text::some_of;
@@ -30,7 +30,8 @@ type Key = (String, String, String);
 #[derive(Debug, Default)]
 pub struct LintedMachines {
     groups: BTreeMap<Key, Machines>,
-    unjudged: Vec<UnjudgedMachines>,
+    /// Machines whose version is not compared: the object, and why.
+    unjudged: Vec<(String, String)>,
 }
 
 /// Machines that a pool in the manifests selects.
@@ -44,33 +45,6 @@ struct Machines {
     control_plane: Option<(String, Minor)>,
 }
 
-/// Machines whose version is not compared.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UnjudgedMachines {
-    /// Kind, namespace and name.
-    pub object: String,
-    pub why: Unjudged,
-}
-
-/// Why a version is not compared.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unjudged {
-    /// It is a placeholder, or missing.
-    NoVersion(String),
-    /// No pool in the manifests selects the machines.
-    NoPool,
-}
-
-impl fmt::Display for UnjudgedMachines {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.why {
-            Unjudged::NoVersion(text) if text.is_empty() => write!(f, "{} has no version", self.object),
-            Unjudged::NoVersion(text) => write!(f, "{text:?} of {} is no version", self.object),
-            Unjudged::NoPool => write!(f, "no pool in the manifests selects {}", self.object),
-        }
-    }
-}
-
 impl LintedMachines {
     /// The machines among the objects of Cluster API, with the pools of a snapshot. `api_server` is the minor of the API server, if
     /// it was given.
@@ -82,11 +56,21 @@ impl LintedMachines {
             if pool.is_none() && !is_for_windows(object, objects) {
                 continue;
             }
-            let object_of = |why| UnjudgedMachines { object: title(object), why };
+            let title = title(object);
             let version = text(&object["spec"]["template"]["spec"]["version"]);
             match (version.parse::<KubeletVersion>(), pool) {
-                (Err(_), _) => own.unjudged.push(object_of(Unjudged::NoVersion(version.to_owned()))),
-                (Ok(_), None) => own.unjudged.push(object_of(Unjudged::NoPool)),
+                (Err(_), _) => {
+                    let why = if version.is_empty() {
+                        format!("{title} has no version")
+                    } else {
+                        format!("{version:?} of {title} is no version")
+                    };
+                    own.unjudged.push((title, why));
+                }
+                (Ok(_), None) => {
+                    let why = format!("no pool in the manifests selects {title}");
+                    own.unjudged.push((title, why));
+                }
                 (Ok(version), Some(pool)) => {
                     let given = || Some(("--kubernetes".to_owned(), api_server?));
                     let control_plane = control_plane(&group, objects).or_else(given);
@@ -99,9 +83,9 @@ impl LintedMachines {
         own
     }
 
-    /// The machines whose version is not compared.
-    pub fn unjudged(&self) -> &[UnjudgedMachines] {
-        &self.unjudged
+    /// The machines whose version is not compared, with the reason, by object.
+    pub fn unjudged(&self) -> Vec<String> {
+        self.unjudged.iter().map(|(_, why)| why.clone()).collect()
     }
 
     /// The findings of a MachineDeployment or MachinePool: its version, and what it depends on alone.
@@ -135,7 +119,7 @@ impl LintedMachines {
 
 impl Machines {
     fn affected(&self, issue: &KnownIssue) -> Option<Version> {
-        let applies = issue.component == NodeComponent::Kubelet && !self.consents.acknowledges(issue.id);
+        let applies = issue.component == NodeComponent::Kubelet && !self.consents.acknowledges(issue.entry.code);
         affected(issue, ComponentVersion::from(self.version)).filter(|_| applies)
     }
 

@@ -208,16 +208,4 @@ mod tests {
         }
         assert_eq!(tiny_memory(&json!({"containers": [{"resources": {"requests": {"memory": 0}}}]})), []);
     }
-
-    #[test]
-    fn sidecars_need_a_memory_limit_and_init_containers_do_not() {
-        let spec = json!({
-            "initContainers": [{"name": "first"}, {"name": "log", "restartPolicy": "Always"}],
-            "containers": [{"name": "web", "resources": {"limits": {"memory": "1GB"}}}],
-        });
-        let template =
-            Template::from(&serde_json::from_value::<k8s_openapi::api::core::v1::PodSpec>(spec.clone()).unwrap());
-        let paths: Vec<_> = memory(&template, &spec).into_iter().map(|finding| finding.path).collect();
-        assert_eq!(paths, ["initContainers[1]"], "an invalid limit has a finding of its own");
-    }
 }

@@ -22,7 +22,7 @@ use winpool_workload::{
 use super::{
     LintedMachines, LintedNodes, TargetCluster, Workload,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
-    workload::{PodSpec, group},
+    workload::group,
 };
 
 /// The result of the registry lookup of an image, if there was one.
@@ -180,12 +180,12 @@ impl<'a> LintContext<'a> {
         self.has_pools || !self.state.classes.is_empty()
     }
 
-    /// Adds a manifest.
+    /// Adds an object that others refer to. Workloads are added when they are checked.
     pub fn add(&mut self, object: &Value) {
         match (object["kind"].as_str().unwrap_or_default(), group(object)) {
             ("Endpoints", "") | ("EndpointSlice", "discovery.k8s.io") => self.add_endpoints(object),
             ("PersistentVolumeClaim", "") => self.claims.push(Claim::of(object)),
-            _ => Workload::of(object).into_iter().for_each(|workload| self.add_workload(workload)),
+            _ => {}
         }
     }
 
@@ -201,9 +201,8 @@ impl<'a> LintContext<'a> {
         }
     }
 
-    fn add_workload(&mut self, workload: Workload<'_>) {
-        let PodSpec { template: Some(template), suggests_windows, .. } = workload.pod_spec() else { return };
-        let placement = self.placement(&template, suggests_windows);
+    pub(super) fn add_workload(&mut self, workload: &Workload<'_>, template: &Template, suggests_windows: bool) {
+        let placement = self.placement(template, suggests_windows);
         if !placement.is_windows() {
             return;
         }
@@ -214,7 +213,7 @@ impl<'a> LintContext<'a> {
         let windows_workload = Arc::new(WindowsWorkload { labels, replicas: workload.replicas(), host });
         let proxies = template.components.iter().filter(|(component, _)| *component == NodeComponent::KubeProxy);
         self.kube_proxies.extend(proxies.map(|(_, version)| *version));
-        self.undetermined += usize::from(self.nodes.is_undetermined(&template, self.given_minor(), has_kubelets));
+        self.undetermined += usize::from(self.nodes.is_undetermined(template, self.given_minor(), has_kubelets));
         let claims = workload.claims().map(|name| (workload.namespace().to_owned(), name));
         self.windows_claims.extend(claims.map(|claim| (claim, workload.title())));
         for (key, value) in &windows_workload.labels {

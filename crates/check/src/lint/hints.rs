@@ -107,12 +107,8 @@ fn class(template: &Template) -> i32 {
 /// Paths with a drive.
 fn paths(spec: &Value) -> i32 {
     let has_drive = |path: &Value| {
-        path.as_str().is_some_and(|path| {
-            let mut chars = path.chars();
-            chars.next().is_some_and(|drive| drive.is_ascii_alphabetic())
-                && chars.next() == Some(':')
-                && matches!(chars.next(), Some('\\' | '/'))
-        })
+        let path = path.as_str().unwrap_or_default().as_bytes();
+        matches!(path, [drive, b':', b'\\' | b'/', ..] if drive.is_ascii_alphabetic())
     };
     let fields = ["containers[].volumeMounts[].mountPath", "containers[].workingDir", "volumes[].hostPath.path"];
     let found = fields.iter().flat_map(|field| at(spec, field)).any(|(_, path)| has_drive(path));

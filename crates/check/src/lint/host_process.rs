@@ -5,24 +5,26 @@ use winpool_core::json_path::fields as at;
 use winpool_facts::pod_fields::{CONTAINER_USERS, HOST_PROCESS_USERS};
 use winpool_workload::{is_host_process, windows_option};
 
-use super::{Code, Finding};
+use super::{Code, Finding, Workload};
 
 /// The annotation with which a container has the user of the container runtime (microsoft/hcsshim, `pkg/annotations`, 2025).
-pub const INHERIT_USER: &str = "microsoft.com/hostprocess-inherit-user";
+const INHERIT_USER: &str = "microsoft.com/hostprocess-inherit-user";
 /// The user that the kubelet treats as root (kubernetes/kubernetes, `pkg/kubelet/kuberuntime/security_context_windows.go`,
 /// 1.24 to 1.36). Case does not matter.
 const ADMINISTRATOR: &str = CONTAINER_USERS[0];
 const PIPES: &str = r"\\.\pipe\";
 
 /// The findings about the containers of a pod for Windows.
-pub fn check(spec: &Value) -> Vec<Finding> {
+pub fn check(workload: &Workload<'_>, spec: &Value) -> Vec<Finding> {
     let containers = at(spec, "containers[]");
     let (host, other): (Vec<_>, Vec<_>) =
         containers.into_iter().partition(|container| is_host_process(spec, container));
     let mut findings = administrators(spec, &other);
     findings.extend(differing(spec, &host, &other));
     if !host.is_empty() {
-        findings.extend(users(spec, &host));
+        if workload.annotations(INHERIT_USER).next().is_none() {
+            findings.extend(users(spec, &host));
+        }
         findings.extend(pipes(spec));
         if spec["hostNetwork"] != true {
             findings.push(Finding::new(Code::HostProcess, "hostNetwork", "hostNetwork is not true"));
@@ -123,81 +125,43 @@ mod tests {
     use super::*;
 
     fn found(spec: &Value) -> Vec<String> {
-        check(spec).into_iter().map(|finding| format!("{} {}", finding.code, finding.path)).collect()
-    }
-
-    fn options(options: Value) -> Value {
-        json!({"windowsOptions": options})
-    }
-
-    fn container(own: Value) -> Value {
-        json!({"securityContext": options(own)})
+        let object = json!({"kind": "Pod", "spec": spec});
+        let findings = check(&Workload::of(&object).unwrap(), spec).into_iter();
+        findings.map(|finding| format!("{} {}", finding.code, finding.path)).collect()
     }
 
     #[test]
-    fn all_containers_of_a_host_process_pod_are_host_process_and_use_the_host_network() {
-        let none: [&str; 0] = [];
-        let of_pod = options(json!({"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"}));
-        let own = |on: bool| container(json!({"hostProcess": on, "runAsUserName": "NT AUTHORITY\\SYSTEM"}));
-        assert_eq!(found(&json!({"containers": [{}]})), none);
-        assert_eq!(found(&json!({"hostNetwork": true, "securityContext": of_pod, "containers": [{}]})), none);
-        assert_eq!(found(&json!({"hostNetwork": true, "containers": [own(true), {}]})), ["host-process containers[1]"]);
-        assert_eq!(
-            found(&json!({"securityContext": of_pod, "initContainers": [own(false)], "containers": [{}]})),
-            ["host-process hostNetwork", "host-process initContainers[0].securityContext.windowsOptions.hostProcess"]
-        );
-        let pod = json!({"hostNetwork": true, "securityContext": of_pod, "containers": [own(false)]});
-        assert_eq!(found(&pod), ["host-process containers[0].securityContext.windowsOptions.hostProcess"]);
-        let of_pod = options(json!({"hostProcess": false}));
-        assert_eq!(
-            found(&json!({"hostNetwork": true, "securityContext": of_pod, "containers": [own(true)]})),
-            ["host-process containers[0].securityContext.windowsOptions.hostProcess"]
-        );
-    }
-
-    #[test]
-    fn a_host_process_container_has_a_user_of_the_host() {
-        let pod = |user: Value, non_root: Value| {
-            json!({"hostNetwork": true, "containers": [{}, {}],
-                "securityContext": {"runAsNonRoot": non_root, "windowsOptions": {"hostProcess": true, "runAsUserName": user}}})
+    fn host_process_containers_have_no_others_beside_them_and_the_network_users_and_pipes_of_the_host() {
+        let options = |on: bool, user: Value| json!({"windowsOptions": {"hostProcess": on, "runAsUserName": user}});
+        let system = |on: bool| options(on, json!("NT AUTHORITY\\SYSTEM"));
+        let own = |on: bool| json!({"securityContext": system(on)});
+        let as_user =
+            |user: Value| json!({"hostNetwork": true, "containers": [{}, {}], "securityContext": options(true, user)});
+        let mounts = |on: bool, path: &str| {
+            json!({"hostNetwork": on, "securityContext": system(on), "containers": [{}],
+                "volumes": [{"hostPath": {"path": path}}]})
         };
-        let none: [&str; 0] = [];
-        let null = || Value::Null;
-        assert_eq!(found(&pod(json!("NT AUTHORITY\\Local service"), null())), none);
-        assert_eq!(found(&pod(json!("hpc-localgroup"), json!(false))), none);
-        assert_eq!(found(&pod(null(), null())), ["host-process-user securityContext.windowsOptions"]);
-        assert_eq!(
-            found(&pod(json!("containeradministrator"), json!(true))),
-            [
-                "host-process-user securityContext.runAsNonRoot",
-                "host-process-user securityContext.windowsOptions.runAsUserName",
-            ]
-        );
-    }
-
-    #[test]
-    fn named_pipes_are_not_mounted_into_host_process_containers() {
-        let spec = |path: &str, on: bool| {
-            let options = options(json!({"hostProcess": on, "runAsUserName": "NT AUTHORITY\\SYSTEM"}));
-            json!({"hostNetwork": on, "securityContext": options, "containers": [{}], "volumes": [{"hostPath": {"path": path}}]})
-        };
-        let none: [&str; 0] = [];
-        assert_eq!(
-            found(&spec(r"\\.\pipe\containerd-containerd", true)),
-            ["host-process-pipe volumes[0].hostPath.path"]
-        );
-        assert_eq!(found(&spec("//./pipe/containerd", true)), ["host-process-pipe volumes[0].hostPath.path"]);
-        assert_eq!(found(&spec(r"C:\pipe", true)), none);
-        assert_eq!(found(&spec(r"\\.\pipe\containerd-containerd", false)), none);
-    }
-
-    #[test]
-    fn an_administrator_is_root() {
-        let pod = |user: &str| json!({"securityContext": {"runAsNonRoot": true, "windowsOptions": {"runAsUserName": user}}, "containers": [{}]});
-        assert_eq!(
-            found(&pod("containeradministrator")),
-            ["run-as-non-root-administrator securityContext.windowsOptions.runAsUserName"]
-        );
-        assert_eq!(found(&pod("ContainerUser")), Vec::<String>::new());
+        let own_field = "host-process containers[0].securityContext.windowsOptions.hostProcess";
+        let of_first = "host-process initContainers[0].securityContext.windowsOptions.hostProcess";
+        let table: [(Value, &[&str]); 12] = [
+            (json!({"containers": [{}]}), &[]),
+            (json!({"hostNetwork": true, "securityContext": system(true), "containers": [{}]}), &[]),
+            (json!({"hostNetwork": true, "containers": [own(true), {}]}), &["host-process containers[1]"]),
+            (
+                json!({"securityContext": system(true), "initContainers": [own(false)], "containers": [{}]}),
+                &["host-process hostNetwork", of_first],
+            ),
+            (json!({"hostNetwork": true, "securityContext": system(true), "containers": [own(false)]}), &[own_field]),
+            (json!({"hostNetwork": true, "securityContext": system(false), "containers": [own(true)]}), &[own_field]),
+            (as_user(json!("hpc-localgroup")), &[]),
+            (as_user(Value::Null), &["host-process-user securityContext.windowsOptions"]),
+            (mounts(true, r"\\.\pipe\containerd"), &["host-process-pipe volumes[0].hostPath.path"]),
+            (mounts(true, "//./pipe/containerd"), &["host-process-pipe volumes[0].hostPath.path"]),
+            (mounts(true, r"C:\pipe"), &[]),
+            (mounts(false, r"\\.\pipe\containerd"), &[]),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(found(&spec), expected, "{spec}");
+        }
     }
 }

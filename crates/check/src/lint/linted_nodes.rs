@@ -49,7 +49,6 @@ impl LintedNodes {
         self.nodes.is_empty()
     }
 
-    /// The findings of a node.
     pub fn findings(&self, node: &str) -> Vec<Finding> {
         self.findings.get(node).cloned().unwrap_or_default()
     }
@@ -69,8 +68,10 @@ impl LintedNodes {
     /// The nodes whose pool does not acknowledge an issue.
     pub fn without_consent(&self, issue: &KnownIssue) -> impl Iterator<Item = &WindowsNode> {
         let consents = |pool: &Option<String>| self.consents.get(pool.as_deref()?);
-        let nodes =
-            self.nodes.iter().filter(move |(_, pool)| consents(pool).is_none_or(|own| !own.acknowledges(issue.id)));
+        let nodes = self
+            .nodes
+            .iter()
+            .filter(move |(_, pool)| consents(pool).is_none_or(|own| !own.acknowledges(issue.entry.code)));
         nodes.map(|(node, _)| node.as_ref())
     }
 
@@ -79,7 +80,7 @@ impl LintedNodes {
         let is_meant = |name: &str| pools.is_empty() || pools.contains(&name);
         let mut consents =
             self.consents.iter().filter(|(name, _)| is_meant(name)).map(|(_, consents)| consents).peekable();
-        consents.peek().is_some() && consents.all(|consents| consents.acknowledges(issue.id))
+        consents.peek().is_some() && consents.all(|consents| consents.acknowledges(issue.entry.code))
     }
 }
 

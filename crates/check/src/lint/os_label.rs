@@ -40,7 +40,6 @@ pub fn meant(value: &str) -> Option<&'static str> {
     SYSTEMS.into_iter().find(|system| value.eq_ignore_ascii_case(system)).filter(|system| value != *system)
 }
 
-/// The finding about a value.
 pub fn finding(path: &str, key: &str, value: &str, system: &str) -> Finding {
     let problem = format!("no node has {key}={value}");
     Finding::new(Code::OsSelectorValue, path, problem).with_remedy(format!("write {key}: {system}"))

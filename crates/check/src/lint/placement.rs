@@ -24,7 +24,7 @@ pub fn check(
     let mut findings = conflicts(template, placement);
     let is_daemon_set = workload.kind() == "DaemonSet";
     if placement.is_windows() {
-        findings.extend(missing(template, placement));
+        findings.extend(missing(workload, template, placement));
         findings.extend(beta_labels(template));
         let no_such_node = node_labels::check(template);
         findings.extend(no_pool(template, placement, context, is_daemon_set).filter(|_| no_such_node.is_empty()));
@@ -40,13 +40,13 @@ pub fn check(
     findings
 }
 
-fn missing(template: &Template, placement: &PodPlacement<'_>) -> Vec<Finding> {
+fn missing(workload: &Workload<'_>, template: &Template, placement: &PodPlacement<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if placement.selected_os == SelectedOs::Any && placement.effective.is_ok() && template.node_name.is_none() {
         let problem = "the pod can be scheduled to Linux nodes";
         findings.push(Finding::new(Code::OsSelectorMissing, "", problem));
     }
-    if template.os.is_none() {
+    if template.os.is_none() && workload.spec()["os"].is_null() {
         findings.push(Finding::new(Code::OsNameMissing, "", "os.name is missing"));
     }
     findings

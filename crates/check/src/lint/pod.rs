@@ -8,7 +8,7 @@ use winpool_facts::{
 };
 use winpool_workload::{FieldIssue, FieldIssueKind, field_paths};
 
-use super::{Code, Finding, TargetCluster, host_process, windows_options};
+use super::{Code, Finding, TargetCluster, Workload, host_process, windows_options};
 
 /// The default of the API server (kubernetes/api, `core/v1/types.go`).
 const DEFAULT_GRACE_PERIOD: u64 = 30;
@@ -59,9 +59,9 @@ fn unsupported(feature: Feature) -> (Code, &'static str) {
 }
 
 /// The findings about the fields of a pod for Windows.
-pub(super) fn check(spec: &Value, target: TargetCluster) -> Vec<Finding> {
+pub(super) fn check(workload: &Workload<'_>, spec: &Value, target: TargetCluster) -> Vec<Finding> {
     let mut findings = fields(spec, target.minor);
-    findings.extend(host_process::check(spec));
+    findings.extend(host_process::check(workload, spec));
     findings.extend(windows_options::check(spec));
     findings.extend(grace_period(spec, target.runtime));
     findings.extend(stop_signals(spec, target.minor));

@@ -88,7 +88,6 @@ impl<'a> Workload<'a> {
         self.object
     }
 
-    /// Its kind and name.
     pub fn title(&self) -> String {
         format!("{} {}", self.kind, self.object["metadata"]["name"].as_str().unwrap_or_default())
     }
@@ -161,10 +160,7 @@ impl<'a> Workload<'a> {
         })
     }
 
-    /// The pod template.
-    ///
-    /// # Errors
-    /// It is missing or cannot be decoded.
+    /// The pod template; an error if it is missing or cannot be decoded.
     pub fn template(&self) -> Result<Template, Vec<Finding>> {
         let spec = self.pod_spec();
         spec.template.ok_or(spec.findings)

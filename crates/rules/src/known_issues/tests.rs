@@ -144,7 +144,7 @@ fn a_message_has_the_nodes_the_versions_what_the_pods_use_and_the_remedy() {
     );
     let one = [node("win-1", KUBELET, "containerd://1.6.12", KERNEL)];
     let exec = with(&[PodFeature::ExecProbe]);
-    let shim = check(&one, Some(&exec)).into_iter().find(|one| one.issue.id == "hcsshim-1574").unwrap();
+    let shim = check(&one, Some(&exec)).into_iter().find(|one| one.issue.entry.code == "hcsshim-1574").unwrap();
     assert_eq!(
         shim.message(Some(&exec)),
         "hcsshim-1574 (medium): each exec probe leaks memory of its containerd-shim-runhcs-v1.exe. 1 node runs hcsshim \
@@ -152,7 +152,8 @@ fn a_message_has_the_nodes_the_versions_what_the_pods_use_and_the_remedy() {
          `tcpSocket` probes"
     );
     let local = with_services(Some(&[ServiceFeature::InternalTrafficLocal]));
-    let deleted = check(&one, Some(&local)).into_iter().find(|one| one.issue.id == "kubernetes-134031").unwrap();
+    let deleted =
+        check(&one, Some(&local)).into_iter().find(|one| one.issue.entry.code == "kubernetes-134031").unwrap();
     assert_eq!(
         deleted.message(Some(&local)),
         "kubernetes-134031 (medium): the load balancers of Services with `internalTrafficPolicy: Local` are deleted at times. \

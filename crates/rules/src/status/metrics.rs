@@ -53,13 +53,13 @@ pub fn known_issues(snapshot: &Snapshot, plan: &Plan) -> Vec<([&'static str; 3],
     let rows = found.iter().flat_map(|finding| {
         let issue = finding.issue;
         let state = match finding.is_reported() {
-            _ if plan.pool.consents.acknowledges(issue.id) => "acknowledged",
+            _ if plan.pool.consents.acknowledges(issue.entry.code) => "acknowledged",
             true => "reported",
             false => "unreported",
         };
         let undetermined = finding.undetermined.values().map(Vec::len).sum();
         let counts = [(state, finding.nodes.len()), ("undetermined", undetermined)];
-        counts.map(|(state, nodes)| ([issue.id, issue.severity.name(), state], nodes))
+        counts.map(|(state, nodes)| ([issue.entry.code, issue.severity.name(), state], nodes))
     });
     rows.filter(|(_, nodes)| *nodes > 0).collect()
 }

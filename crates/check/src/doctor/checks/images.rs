@@ -17,9 +17,6 @@ use crate::doctor::{
 };
 
 /// The images that did not run in the pods that are not ready: those whose platforms show a symptom.
-///
-/// # Errors
-/// The pods were not read.
 pub fn waiting_images(evidence: &Evidence) -> Result<BTreeSet<String>, Unavailable> {
     let pods = Case::new(evidence).pods_in(PodState::NotReady)?;
     Ok(pods.into_iter().flat_map(unstarted).map(|(_, image)| image.to_owned()).collect())

@@ -150,7 +150,8 @@ pub fn known_defects(case: &Case<'_>) -> Checked {
         nodes.iter().filter_map(|node| Some((&*node.name, pools.get(node.labelled_pool()?)?))).collect();
     let acknowledges =
         |node: &str, issue: &str| pool_of.get(node).is_some_and(|pool| pool.consents.acknowledges(issue));
-    let is_open = |finding: &&FoundIssue<'_>| !finding.nodes.iter().all(|node| acknowledges(node, finding.issue.id));
+    let is_open =
+        |finding: &&FoundIssue<'_>| !finding.nodes.iter().all(|node| acknowledges(node, finding.issue.entry.code));
     let reported = findings.iter().filter(|finding| finding.is_reported()).filter(is_open);
     let observed = reported.map(|finding| Observation {
         object: format!("Node {}", some_of(&finding.nodes)),

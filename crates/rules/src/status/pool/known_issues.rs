@@ -16,7 +16,7 @@ use crate::known_issues::{FoundIssue, check};
 pub fn reported<'a>(input: &'a ReportInput) -> Vec<FoundIssue<'a>> {
     let nodes = input.active.members.iter().map(|member| member.node.as_ref());
     let mut found = check(nodes, input.workloads());
-    found.retain(|finding| finding.is_reported() && !input.pool.consents.acknowledges(finding.issue.id));
+    found.retain(|finding| finding.is_reported() && !input.pool.consents.acknowledges(finding.issue.entry.code));
     found
 }
 
@@ -35,7 +35,11 @@ pub fn known_issues(input: &ReportInput) -> Option<ComputedCondition> {
     let nodes: HashSet<_> = found.iter().flat_map(|finding| &finding.nodes).collect();
     let mut text = some_messages(found.iter().map(|finding| finding.message(input.workloads())));
     if !found.is_empty() {
-        text = format!("{text}. To hide the first issue: {}. {}", acknowledge(input, found[0].issue.id), input.list());
+        text = format!(
+            "{text}. To hide the first issue: {}. {}",
+            acknowledge(input, found[0].issue.entry.code),
+            input.list()
+        );
     }
     if !unknown.is_empty() {
         let (are, ids) = (agree(unknown.len(), "is no known issue", "are no known issues"), some_of(unknown));
