@@ -6,16 +6,8 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use serde_json::Value;
 use winpool_api::names::{GROUP, annotation::LINT_IGNORE};
 use winpool_check::{
-<<<<<<< HEAD
-    lint::{
-        self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, UnjudgedMachines,
-        Workload,
-    },
-    manifests::{LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
-=======
     lint::{self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, Workload},
-    manifests::{Ignored, LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
->>>>>>> h3
+    manifests::{LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
 };
 use winpool_core::{
     Objects,

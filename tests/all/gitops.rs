@@ -232,55 +232,6 @@ fn a_pool_that_is_not_ready_is_stalled_or_reconciling_and_a_flag_changes_nothing
 }
 
 #[test]
-<<<<<<< HEAD
-=======
-fn delivery_decides_about_ready_as_designed() {
-    let tools = Tools::new();
-    let stalled = [
-        ("ConfigInEffect", "RolloutHalted"),
-        ("ConfigInEffect", "Differs"),
-        ("MachinesTemplated", "ContractUnsupported"),
-        ("MachinesTemplated", "MachinesConflict"),
-        ("MachinesTemplated", "ReferenceManagedElsewhere"),
-        ("MachinesTemplated", "TopologyManaged"),
-        ("MachinesTemplated", "SelectorNotExpressible"),
-        ("MachinesTemplated", "TemplateInvalid"),
-    ];
-    let passing = [
-        ("ProfileResolved", "NotFound"),
-        ("MachinesTemplated", "ClusterAPINotInstalled"),
-        ("MachinesTemplated", "ClusterNotFound"),
-        ("MachinesTemplated", "NoMachinesSelected"),
-    ];
-    let at_work = [("ConfigInEffect", "RollingOut"), ("MachinesTemplated", "Rotating")];
-    let unchanged = [
-        ("ConfigInEffect", "RolloutPaused"),
-        ("ConfigInEffect", "NotDelivered"),
-        ("MachinesTemplated", "RotationPending"),
-        ("MachinesTemplated", "ClusterIsElsewhere"),
-        ("VersionSkew", "KubeletTooOld"),
-        ("OSSupported", "EndOfLife"),
-    ];
-    let groups = [
-        (&stalled[..], (false, KStatus::Failed, "Degraded")),
-        (&passing[..], (false, KStatus::InProgress, "Progressing")),
-        (&at_work[..], (true, KStatus::InProgress, "Progressing")),
-        (&unchanged[..], (true, KStatus::Current, "Healthy")),
-    ];
-    for (group, expected) in groups {
-        for (name, reason) in group {
-            let of = CONDITIONS.iter().copied().find(|of| of.name == *name).unwrap();
-            let reason = of.reason(reason).unwrap().entry.code;
-            let condition = of.because(reason, "the message");
-            let (ready, kstatus, argocd) =
-                verdict(&tools, Situation { delivers: true, ..Situation::default() }, &condition);
-            assert_eq!((ready, kstatus, argocd.as_str()), expected, "{name}/{reason}");
-        }
-    }
-}
-
-#[test]
->>>>>>> h3
 fn a_pool_that_does_not_write_is_current_unless_its_profile_cannot_be_used() {
     let tools = Tools::new();
     let table = [
