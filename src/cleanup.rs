@@ -301,7 +301,7 @@ fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, CommandError> {
             Outcome::Done => println!("pool {}: {}", plan.pool.name, describe(operation)),
             Outcome::NotFound => println!("pool {}: {} (already deleted)", plan.pool.name, describe(operation)),
             Outcome::Conflict | Outcome::Waits(_) | Outcome::Delayed => {}
-            Outcome::Rejected(_, error) | Outcome::Refused(error) | Outcome::Failed(error) => {
+            Outcome::Denied(_, error) | Outcome::Refused(error) | Outcome::Failed(error) => {
                 failures.push(format!("{}: {error}", describe(operation)));
             }
         }

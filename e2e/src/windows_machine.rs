@@ -102,7 +102,7 @@ impl WindowsMachine {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn set_memory_in_use(&self, bytes: u64) -> Result<()> {
+    pub fn set_memory_in_use(&self, bytes: i64) -> Result<()> {
         Ok(fs::write(file(&self.prefix, r"C:\memory-in-use"), bytes.to_string())?)
     }
 }

@@ -8,7 +8,7 @@ mod write;
 
 pub use self::{
     dependency::{Dependency, Unwritten},
-    node_edit::{Edit, NodeEdit, Purpose, RejectedPart, Rejection, TaintEdit},
+    node_edit::{Edit, NodeEdit, Purpose, DeniedPart, Denial, TaintEdit},
     outcome::{AfterFailure, Done, ErrorCause, Outcome, WriteError},
     step::{Step, Steps},
     write::{Action, Body, Verb, Write, WriteTarget},

@@ -52,9 +52,10 @@ fn amount(
     resources.unwrap()[name].0.parse().unwrap()
 }
 
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+/// Whether the kubelet reports that a condition is true.
+fn has(node: &Node, condition: &str) -> bool {
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|reported| reported.type_ == condition && reported.status == "True")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +73,8 @@ async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_po
     let minor = Minor(cluster.control_plane.version().minor);
     let machine = WindowsMachine::start(&cluster.control_plane, NODE, RELEASE, &files(&spec, minor)).await.unwrap();
     let read = || async { Ok(cluster.nodes().get_opt(NODE).await?) };
-    let node = until("the node is ready", READY, read, |node| node.as_ref().is_some_and(is_ready)).await;
+    let node =
+        until("the node is ready", READY, read, |node| node.as_ref().is_some_and(|node| has(node, "Ready"))).await;
     let node = node.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs())).unwrap();
 
     let status = node.status.as_ref().unwrap();
@@ -107,5 +109,11 @@ async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_po
     let events =
         until("containerd was asked for a sandbox", SOON, events, |events| events.iter().any(is_of_sandbox)).await;
     events.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs()));
+
+    let capacity = amount(capacity, "memory").bytes();
+    machine.set_memory_in_use(capacity - (100 << 20)).unwrap();
+    let under_pressure = |node: &Option<Node>| node.as_ref().is_some_and(|node| has(node, "MemoryPressure"));
+    let pressure = until("less memory is available than the profile requires", READY, read, under_pressure).await;
+    pressure.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs()));
     operator.stop().await.unwrap();
 }

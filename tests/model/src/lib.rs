@@ -28,7 +28,7 @@ use winpool_core::{kind::Kind, node::WindowsNode};
 use winpool_facts::Minor;
 use winpool_render::allowances::Allowances;
 use winpool_rules::{
-    operation::{AfterFailure, Done, Outcome, Rejection, Unwritten, Verb, Write, WriteTarget},
+    operation::{AfterFailure, Done, Outcome, Denial, Unwritten, Verb, Write, WriteTarget},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
@@ -52,7 +52,7 @@ pub struct Model {
     pub api_server: Minor,
     pub refuses: Option<fn(&Write) -> bool>,
     /// What admission has rejected, by node.
-    pub rejections: BTreeMap<String, Rejection>,
+    pub denials: BTreeMap<String, Denial>,
     /// The RuntimeClasses and ConfigMaps that could not be written.
     failed: BTreeMap<String, Write>,
     /// The key that signs the records.
@@ -81,7 +81,7 @@ impl Model {
             now,
             api_server: Minor(34),
             refuses: None,
-            rejections: BTreeMap::new(),
+            denials: BTreeMap::new(),
             failed: BTreeMap::new(),
             key: 7,
             allowances: Allowances::default(),
@@ -194,7 +194,7 @@ impl Model {
             api_server: Some(self.api_server),
             ownership: Arc::new(Ownership::signed(OwnershipKey::new(&[self.key; OwnershipKey::LENGTH]))),
             node_configs: Some(self.all(NODE_CONFIG).map(|config| NodeConfigView::from_object(read(config))).collect()),
-            rejections: self.rejections.clone(),
+            denials: self.denials.clone(),
             unwritten: self.unwritten(),
             pods: Some(self.all(POD).map(read_pod).collect()),
             controllers: Controllers {

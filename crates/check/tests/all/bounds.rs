@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use winpool_check::manifests::problems_of_status;
 use winpool_rules::{
-    operation::{Action, Done, Outcome, RejectedPart, WriteError},
+    operation::{Action, Done, Outcome, DeniedPart, WriteError},
     pool::{Snapshot, plan::plan},
     status::{pool::report, profile},
 };
@@ -129,7 +129,7 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn refused_taints(error: WriteError) -> Outcome {
-    Outcome::Rejected(RejectedPart::Taints, error)
+    Outcome::Denied(DeniedPart::Taints, error)
 }
 
 fn any_workloads() -> impl Strategy<Value = Workloads> {

@@ -13,7 +13,7 @@ use winpool_core::image::{
 };
 use winpool_facts::{Minor, version_compatibility::Isolation};
 use winpool_rules::{
-    operation::{Action, Done, Outcome, RejectedPart, Rejection, Write},
+    operation::{Action, Done, Outcome, DeniedPart, Denial, Write},
     pool::{
         Snapshot,
         nodes::RevertedField,
@@ -122,10 +122,10 @@ fn of_agent(field: &str, phase: &str) -> Vec<String> {
     reconciled(&model.snapshot(), |_| None)
 }
 
-fn of_rejection() -> Vec<String> {
+fn of_denial() -> Vec<String> {
     let mut model = model();
-    let rejection = Rejection { message: hostile().into(), part: RejectedPart::Taints };
-    model.rejections = [("win-1".to_owned(), rejection)].into();
+    let denial = Denial { message: hostile().into(), part: DeniedPart::Taints };
+    model.denials = [("win-1".to_owned(), denial)].into();
     reconciled(&model.snapshot(), |_| None)
 }
 
@@ -230,7 +230,7 @@ fn no_text_from_outside_is_printed_as_it_was_written() {
         ("WindowsNodeConfig: reason of a refusal", of_agent("reason", "Refused")),
         ("WindowsNodeConfig: message", of_agent("message", "RolledBack")),
         ("WindowsNodeConfig: facts", of_agent("facts", "Applied")),
-        ("API server: rejection", of_rejection()),
+        ("API server: denial", of_denial()),
         ("API server: error of a node", of_failed_write(|write| write.node_edit().is_some())),
         ("API server: error of a RuntimeClass", of_failed_write(is_of(Action::ApplyRuntimeClass))),
         ("API server: error of a ConfigMap", of_failed_write(is_of(Action::CreateConfigMap))),

@@ -25,7 +25,7 @@ use tracing::debug;
 use winpool_core::{Objects, kind::Kind, node::WindowsNode};
 use winpool_facts::Minor;
 use winpool_rules::{
-    operation::{Done, Outcome, RejectedPart, Rejection, Unwritten, Write, WriteError},
+    operation::{Done, Outcome, DeniedPart, Denial, Unwritten, Write, WriteError},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
@@ -41,12 +41,12 @@ use winpool_workload::{ControllerView, Controllers, Pod, PodController, Workload
 use super::{ClusterApiStores, Store, View, WrittenVersion};
 
 /// The delay before rejected taints are tried again.
-const REJECTION_RETRY: SignedDuration = SignedDuration::from_secs(10);
-/// How long a rejection, or the failure of a RuntimeClass or ConfigMap, is remembered that is not tried again.
+const DENIAL_RETRY: SignedDuration = SignedDuration::from_secs(10);
+/// How long a denial, or the failure of a RuntimeClass or ConfigMap, is remembered that is not tried again.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
-/// How many nodes with the same rejection are tried again at once. After a success on one of them, all are.
+/// How many nodes with the same denial are tried again at once. After a success on one of them, all are.
 const PROBES: usize = 8;
-/// How many nodes are tried again at once for all rejections together.
+/// How many nodes are tried again at once for all denials together.
 const MAX_PROBES: usize = 64;
 /// How long to wait for the first list of winpool's ConfigMaps and, if a pool has agents, of WindowsNodeConfigs.
 const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -131,19 +131,19 @@ impl ControllerStores {
 struct WriteHistory {
     /// The successful writes of fields, which other clients may have reverted. It forgets them by itself.
     reverts: Arc<RevertDetector>,
-    /// The last rejection of taints or metadata by admission, by node: the plan leaves that part out, until it is tried again.
-    rejections: BTreeMap<String, RememberedRejection>,
+    /// The last denial of taints or metadata by admission, by node: the plan leaves that part out, until it is tried again.
+    denials: BTreeMap<String, RememberedDenial>,
     /// The RuntimeClasses and ConfigMaps whose last write failed, and when that was: nodes wait for them. Kept until a write
     /// succeeds, or for [`MAX_AGE`].
     unwritten: BTreeMap<(Kind, String), (Write, Timestamp)>,
 }
 
-struct RememberedRejection {
+struct RememberedDenial {
     error: WriteError,
-    part: RejectedPart,
+    part: DeniedPart,
     at: Timestamp,
     /// Name and generation of the pool, and the taints of the node, for which admission decided. With others it may decide
-    /// otherwise, so that the rejection does not count.
+    /// otherwise, so that the denial does not count.
     pool: (String, i64),
     taints: Vec<Taint>,
 }
@@ -243,7 +243,7 @@ impl Caches {
             ownership,
             membership,
             reverts: history.reverts.clone(),
-            rejections: history.rejections_to_respect(now, &self.pools.all(), &self.nodes.all()),
+            denials: history.denials_to_respect(now, &self.pools.all(), &self.nodes.all()),
             unwritten: history.unwritten(),
             workloads: self.workloads.borrow().clone(),
             pods: (self.pods.is_synced() && self.controllers.are_known()).then(|| self.pods.all()),
@@ -288,7 +288,7 @@ impl Caches {
     pub fn next_retry(&self) -> Option<Duration> {
         let now = Timestamp::now();
         let history = self.history.lock();
-        let retries = history.rejections.values().map(|rejection| rejection.at + REJECTION_RETRY);
+        let retries = history.denials.values().map(|denial| denial.at + DENIAL_RETRY);
         retries.filter(|at| *at > now).min()?.duration_since(now).try_into().ok()
     }
 
@@ -353,51 +353,51 @@ impl WriteHistory {
         for Member { node, plan: of_node, outcome, .. } in plan.members() {
             let edit = of_node.edit.as_deref().filter(|edit| edit.taints.is_some());
             match (outcome, edit) {
-                (Some(Outcome::Rejected(part, error)), _) => {
+                (Some(Outcome::Denied(part, error)), _) => {
                     let (error, part, pool) = (error.clone(), *part, (plan.pool.name.clone(), plan.pool.generation));
-                    let rejection = RememberedRejection { error, part, at: now, pool, taints: node.taints.clone() };
-                    self.rejections.insert(node.name.clone(), rejection);
+                    let denial = RememberedDenial { error, part, at: now, pool, taints: node.taints.clone() };
+                    self.denials.insert(node.name.clone(), denial);
                 }
-                (Some(Outcome::NotFound), _) => drop(self.rejections.remove(&node.name)),
+                (Some(Outcome::NotFound), _) => drop(self.denials.remove(&node.name)),
                 (Some(Outcome::Done), Some(edit)) => {
-                    let resolved = self.rejections.remove(&node.name).filter(|_| edit.if_rejected.is_some());
-                    // The cause is resolved: all nodes with the same rejection are tried again.
+                    let resolved = self.denials.remove(&node.name).filter(|_| edit.if_denied.is_some());
+                    // The cause is resolved: all nodes with the same denial are tried again.
                     if let Some(resolved) = resolved {
-                        self.rejections.retain(|_, rejection| rejection.error != resolved.error);
+                        self.denials.retain(|_, denial| denial.error != resolved.error);
                     }
                 }
                 _ => {}
             }
         }
-        self.rejections.retain(|_, rejection| now.duration_since(rejection.at) < MAX_AGE);
+        self.denials.retain(|_, denial| now.duration_since(denial.at) < MAX_AGE);
     }
 
-    /// What is not tried again now, by node. The oldest rejections of each cause are tried again first. Rejections have the same
+    /// What is not tried again now, by node. The oldest denials of each cause are tried again first. Denials have the same
     /// cause if their errors are equal, messages included: those of two policies differ only in the message.
-    fn rejections_to_respect(
+    fn denials_to_respect(
         &self,
         now: Timestamp,
         pools: &Objects<Pool>,
         nodes: &Objects<WindowsNode>,
-    ) -> BTreeMap<String, Rejection> {
-        let is_current = |name: &str, rejection: &RememberedRejection| {
-            let (pool, generation) = &rejection.pool;
+    ) -> BTreeMap<String, Denial> {
+        let is_current = |name: &str, denial: &RememberedDenial| {
+            let (pool, generation) = &denial.pool;
             pools.get(pool).is_some_and(|pool| pool.generation == *generation)
-                && nodes.get(name).is_some_and(|node| node.taints == rejection.taints)
+                && nodes.get(name).is_some_and(|node| node.taints == denial.taints)
         };
-        let mut rejections: Vec<_> =
-            self.rejections.iter().filter(|(name, rejection)| is_current(name, rejection)).collect();
-        rejections.sort_by_key(|(_, rejection)| rejection.at);
+        let mut denials: Vec<_> =
+            self.denials.iter().filter(|(name, denial)| is_current(name, denial)).collect();
+        denials.sort_by_key(|(_, denial)| denial.at);
         let (mut probes, mut all) = (HashMap::<&WriteError, usize>::new(), 0);
-        rejections.retain(|(_, rejection)| {
-            let same_cause = probes.entry(&rejection.error).or_default();
-            let due = now.duration_since(rejection.at) >= REJECTION_RETRY && *same_cause < PROBES && all < MAX_PROBES;
+        denials.retain(|(_, denial)| {
+            let same_cause = probes.entry(&denial.error).or_default();
+            let due = now.duration_since(denial.at) >= DENIAL_RETRY && *same_cause < PROBES && all < MAX_PROBES;
             *same_cause += usize::from(due);
             all += usize::from(due);
             !due
         });
-        let rejection = |of: &RememberedRejection| Rejection { message: of.error.message.clone(), part: of.part };
-        rejections.into_iter().map(|(node, remembered)| (node.clone(), rejection(remembered))).collect()
+        let denial = |of: &RememberedDenial| Denial { message: of.error.message.clone(), part: of.part };
+        denials.into_iter().map(|(node, remembered)| (node.clone(), denial(remembered))).collect()
     }
 
     /// The RuntimeClasses and ConfigMaps that could not be written.
@@ -447,7 +447,7 @@ mod tests {
             let edit = Arc::new(NodeEdit {
                 taints: Some(Vec::new()),
                 taint_edits: vec![TaintEdit::Set("os:NoSchedule".parse().unwrap(), "windows".into())],
-                if_rejected: Some(RejectedPart::Taints),
+                if_denied: Some(DeniedPart::Taints),
                 ..NodeEdit::default()
             });
             let write = Write::edit_node(&node, edit.clone(), Arc::default());
@@ -461,18 +461,18 @@ mod tests {
             self.history.record_members(&plan, at(second));
         }
 
-        fn rejections(&self, generation: i64, second: i64) -> BTreeMap<String, Rejection> {
+        fn denials(&self, generation: i64, second: i64) -> BTreeMap<String, Denial> {
             let pools = [Pool { generation, ..Pool::deleted("web") }].into_iter().collect();
-            self.history.rejections_to_respect(at(second), &pools, &self.nodes)
+            self.history.denials_to_respect(at(second), &pools, &self.nodes)
         }
 
         fn waiting(&self, second: i64) -> usize {
-            self.rejections(1, second).len()
+            self.denials(1, second).len()
         }
     }
 
     fn rejected() -> Outcome {
-        Outcome::Rejected(RejectedPart::Taints, "denied by policy".into())
+        Outcome::Denied(DeniedPart::Taints, "denied by policy".into())
     }
 
     #[test]
@@ -491,10 +491,10 @@ mod tests {
     #[test]
     fn nodes_with_different_rejections_are_tried_again_independently() {
         let mut bench = Bench::default();
-        let other = Outcome::Rejected(RejectedPart::Taints, "denied by another policy".into());
+        let other = Outcome::Denied(DeniedPart::Taints, "denied by another policy".into());
         (0..20).for_each(|node| bench.write(&format!("win-{node:02}"), rejected(), 0));
         bench.write("other", other, 1);
-        assert!(!bench.rejections(1, 11).contains_key("other"));
+        assert!(!bench.denials(1, 11).contains_key("other"));
         bench.write("other", Outcome::Done, 11);
         assert_eq!(bench.waiting(11), 12, "the others are still rejected");
     }
@@ -503,7 +503,7 @@ mod tests {
     fn a_rejection_is_forgotten_with_another_generation_or_other_taints_with_its_node_and_after_five_minutes() {
         let mut bench = Bench::default();
         bench.write("win-1", rejected(), 0);
-        assert_eq!((bench.rejections(1, 1).len(), bench.rejections(2, 1).len()), (1, 0));
+        assert_eq!((bench.denials(1, 1).len(), bench.denials(2, 1).len()), (1, 0));
         let tainted = Taint { key: "theirs".into(), effect: "NoSchedule".into(), ..Taint::default() };
         let node = bench.nodes.get("win-1").unwrap().as_ref().clone();
         bench.nodes.insert(WindowsNode { taints: vec![tainted], ..node.clone() });
@@ -514,7 +514,7 @@ mod tests {
         assert_eq!(bench.waiting(1), 0, "a deleted node");
         bench.write("win-1", rejected(), 1);
         bench.write("win-2", rejected(), 301);
-        assert!(!bench.history.rejections.contains_key("win-1"));
+        assert!(!bench.history.denials.contains_key("win-1"));
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn outcome_label(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Done => "done",
         Outcome::Waits(_) => "waiting",
-        Outcome::Rejected(..) => "rejected",
+        Outcome::Denied(..) => "rejected",
         Outcome::Conflict => "conflict",
         Outcome::NotFound => "not-found",
         Outcome::Delayed => "delayed",
@@ -227,9 +227,9 @@ fn outcome_of(error: &kube::Error, write: &Write) -> Outcome {
 
 /// Without a part that admission rejects, the change of a node may be written.
 fn refused(write: &Write, error: WriteError) -> Outcome {
-    let part = write.node_edit().and_then(|edit| edit.if_rejected);
+    let part = write.node_edit().and_then(|edit| edit.if_denied);
     match part.filter(|_| !error.message.raw().contains(PATCH_FORBIDDEN)) {
-        Some(part) => Outcome::Rejected(part, error),
+        Some(part) => Outcome::Denied(part, error),
         None => Outcome::Refused(error),
     }
 }

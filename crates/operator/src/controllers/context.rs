@@ -51,7 +51,7 @@ impl ReconcileResult {
     fn of(outcomes: &[&Outcome], held: bool, after: Option<Duration>) -> Self {
         let any = |matches: fn(&Outcome) -> bool| outcomes.iter().any(|outcome| matches(outcome));
         let failed = any(|outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)));
-        let learned = any(|outcome| matches!(outcome, Outcome::Waits(_) | Outcome::Rejected(..)));
+        let learned = any(|outcome| matches!(outcome, Outcome::Waits(_) | Outcome::Denied(..)));
         let requeue = match (failed, any(|outcome| *outcome == Outcome::Conflict)) {
             _ if learned => Requeue::Soon,
             (true, _) => Requeue::Retry,
@@ -178,14 +178,14 @@ fn changes(written: &[&Write]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use winpool_rules::operation::{Dependency, RejectedPart};
+    use winpool_rules::operation::{Dependency, DeniedPart};
 
     use super::*;
 
     #[test]
     fn a_failure_is_retried_a_conflict_is_reconciled_soon_and_everything_else_waits() {
         let (refused, failed) = (Outcome::Refused("denied".into()), Outcome::Failed("no route to host".into()));
-        let rejected = Outcome::Rejected(RejectedPart::Taints, "denied".into());
+        let rejected = Outcome::Denied(DeniedPart::Taints, "denied".into());
         let waits = Outcome::Waits(Dependency::All(Kind::SECRET));
         let (done, conflict, gone) = (Outcome::Done, Outcome::Conflict, Outcome::NotFound);
         let (minute, after) = (Some(Duration::from_secs(60)), Requeue::After(Duration::from_secs(60)));

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use winpool_core::ForeignText;
-use winpool_rules::operation::{Action, Done, ErrorCause, Outcome, RejectedPart, WriteError};
+use winpool_rules::operation::{Action, Done, ErrorCause, Outcome, DeniedPart, WriteError};
 
 /// The minimum time between two log lines about the same failure.
 const INTERVAL: Duration = Duration::from_secs(600);
@@ -97,7 +97,7 @@ pub fn failures(name: &str, done: &Done, status: Option<&Outcome>) -> Vec<Failur
 /// The error of a write, and whether it concerns only the taints.
 fn error_of(outcome: &Outcome) -> Option<(&WriteError, bool)> {
     match outcome {
-        Outcome::Rejected(part, error) => Some((error, *part == RejectedPart::Taints)),
+        Outcome::Denied(part, error) => Some((error, *part == DeniedPart::Taints)),
         other => other.error().map(|error| (error, false)),
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         results.push(deletion("web-10", Outcome::Failed("timed out".into())));
         results.push(deletion("web-11", Outcome::Done));
         results.push(deletion("web-12", Outcome::Failed("connection refused".into())));
-        let refused = Outcome::Rejected(RejectedPart::Taints, error(403, "no taints"));
+        let refused = Outcome::Denied(DeniedPart::Taints, error(403, "no taints"));
         results.push(deletion("web-13", refused));
         let done = Done { results, complete: false };
         let reports = |status| {

@@ -32,7 +32,7 @@ pub struct NodeEdit {
     pub replaces_registration: bool,
     pub purpose: Purpose,
     /// What the next plan leaves out if admission rejects the change; `None` if the change is all or nothing.
-    pub if_rejected: Option<RejectedPart>,
+    pub if_denied: Option<DeniedPart>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum Purpose {
 
 /// The part of a node's change that admission rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RejectedPart {
+pub enum DeniedPart {
     Taints,
     /// Labels and annotations, with the taints or without. The taints are written alone: they exclude Linux pods, and are
     /// never removed, because no record has them.
@@ -80,9 +80,9 @@ pub enum RejectedPart {
 
 /// That admission rejected a part of a node's change, until it is tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejection {
+pub struct Denial {
     pub message: ForeignText,
-    pub part: RejectedPart,
+    pub part: DeniedPart,
 }
 
 impl TaintEdit {

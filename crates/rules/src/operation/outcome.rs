@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use derive_more::Display;
 use winpool_core::ForeignText;
 
-use super::{dependency::Dependency, node_edit::RejectedPart, write::Write};
+use super::{dependency::Dependency, node_edit::DeniedPart, write::Write};
 
 /// What to do with the rest of a plan after a write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Outcome {
     /// The change of a node was not sent, because it needs an object that could not be written. The next plan does without it.
     Waits(Dependency),
     /// Admission rejected the change of a node. The next plan leaves out this part.
-    Rejected(RejectedPart, WriteError),
+    Denied(DeniedPart, WriteError),
     /// The API server rejected the write.
     Refused(WriteError),
     /// The write failed for another reason.
@@ -77,7 +77,7 @@ impl Outcome {
 
     /// Whether the object is planned again at once: it has changed, or the next plan takes into account what was learned.
     pub fn is_superseded(&self) -> bool {
-        matches!(self, Self::Conflict | Self::Waits(_) | Self::Rejected(..))
+        matches!(self, Self::Conflict | Self::Waits(_) | Self::Denied(..))
     }
 
     /// The error, if the write was refused or failed.

@@ -38,7 +38,7 @@ use super::{
     membership::Membership,
 };
 use crate::{
-    operation::{Rejection, Unwritten, Write},
+    operation::{Denial, Unwritten, Write},
     ownership::Ownership,
     revert::RevertDetector,
 };
@@ -74,7 +74,7 @@ pub struct Snapshot {
     /// The writes that other clients reverted.
     pub reverts: Arc<RevertDetector>,
     /// What admission recently rejected, by node.
-    pub rejections: BTreeMap<String, Rejection>,
+    pub denials: BTreeMap<String, Denial>,
     /// The RuntimeClasses and ConfigMaps that could not be written lately. What depends on them waits, and nothing else.
     pub unwritten: Unwritten,
     pub workloads: Workloads,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use winpool_rules::{
-    operation::{Done, Outcome, RejectedPart},
+    operation::{Done, Outcome, DeniedPart},
     pool::plan::{Plan, plan},
     status::metrics::{holds, ready_before_taint, ready_untainted},
 };
@@ -37,7 +37,7 @@ fn ended(model: &Model, outcome: &Outcome) -> (Plan, Done) {
 }
 
 fn without_taints() -> Outcome {
-    Outcome::Rejected(RejectedPart::Taints, "denied".into())
+    Outcome::Denied(DeniedPart::Taints, "denied".into())
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObj
 
 use crate::tls::{self, Tls};
 
-/// The message of a rejection by the webhook.
+/// The message of a denial by the webhook.
 pub const REFUSAL: &str = "taints are set by the platform team alone";
 
 /// A webhook that rejects the operator's writes after which a node has taints. Dropping it ends it.

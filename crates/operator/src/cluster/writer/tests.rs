@@ -9,7 +9,7 @@ use std::{
 use http::{Request, Response, header};
 use kube::client::Body;
 use winpool_core::node::WindowsNode;
-use winpool_rules::operation::{Dependency, Edit, NodeEdit, RejectedPart};
+use winpool_rules::operation::{Dependency, Edit, NodeEdit, DeniedPart};
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn edit() -> NodeEdit {
     NodeEdit {
         labels: [("winpool.dev/pool".to_owned(), Some("web".to_owned()))].into(),
         taints: Some(vec![]),
-        if_rejected: Some(RejectedPart::Taints),
+        if_denied: Some(DeniedPart::Taints),
         ..NodeEdit::default()
     }
 }
@@ -283,19 +283,19 @@ async fn the_cause_of_a_failure_has_the_reason_and_the_fields_in_any_order() {
 
 #[tokio::test]
 async fn a_rejected_part_of_a_patch_is_left_out_of_the_next_plan_and_other_failures_are_not() {
-    let rejected = |part, code, message| Outcome::Rejected(part, status(code, message));
+    let rejected = |part, code, message| Outcome::Denied(part, status(code, message));
     let forbidden = "nodes \"win-1\" is forbidden: User \"x\" cannot patch resource \"nodes\"";
     let table = [
-        (Some(RejectedPart::Taints), 403, "denied", rejected(RejectedPart::Taints, 403, "denied")),
-        (Some(RejectedPart::Taints), 422, "invalid", rejected(RejectedPart::Taints, 422, "invalid")),
-        (Some(RejectedPart::Metadata), 403, "denied", rejected(RejectedPart::Metadata, 403, "denied")),
+        (Some(DeniedPart::Taints), 403, "denied", rejected(DeniedPart::Taints, 403, "denied")),
+        (Some(DeniedPart::Taints), 422, "invalid", rejected(DeniedPart::Taints, 422, "invalid")),
+        (Some(DeniedPart::Metadata), 403, "denied", rejected(DeniedPart::Metadata, 403, "denied")),
         // RBAC forbids all patches.
-        (Some(RejectedPart::Taints), 403, forbidden, Outcome::Refused(status(403, forbidden))),
+        (Some(DeniedPart::Taints), 403, forbidden, Outcome::Refused(status(403, forbidden))),
         // A patch that must not be written without its taints.
         (None, 403, "denied", Outcome::Refused(status(403, "denied"))),
     ];
-    for (if_rejected, code, message, outcome) in table {
-        let write = patch_with("win-1", NodeEdit { if_rejected, ..edit() });
+    for (if_denied, code, message, outcome) in table {
+        let write = patch_with("win-1", NodeEdit { if_denied, ..edit() });
         let (writer, seen) = writer(move |_, _| failure(code, message));
         let done = writer.run([[write.clone()].as_slice()], AfterFailure::Stop, &mut Vec::new()).await;
         assert_eq!(done.results, [(write, outcome)]);

@@ -63,7 +63,7 @@ pub enum Obstacle {
     /// A label has another value, which is not overwritten: both values.
     LabelConflict(String),
     /// Admission rejected the taints with this message.
-    Rejected(ForeignText),
+    Denied(ForeignText),
     /// A NoExecute taint is held, because it would evict pods.
     WouldEvict(TaintKey),
     /// A taint is held, because pods would stay Pending.
@@ -82,7 +82,7 @@ impl Obstacle {
         match self {
             Self::TaintConflict(_) => reason::TAINT_CONFLICT,
             Self::LabelConflict(_) => reason::LABEL_CONFLICT,
-            Self::Rejected(_) => reason::REFUSED,
+            Self::Denied(_) => reason::REFUSED,
             Self::WouldEvict(_) => reason::WOULD_EVICT,
             Self::WouldStrand(_) => reason::WOULD_STRAND_PODS,
             Self::Reverted(_) => reason::CONTESTED,

@@ -16,7 +16,7 @@ use winpool_facts::{ContainerdVersion, OsVersion};
 
 use super::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField};
 use crate::{
-    operation::{Edit, NodeEdit, Purpose, RejectedPart, Rejection, TaintEdit},
+    operation::{Edit, NodeEdit, Purpose, DeniedPart, Denial, TaintEdit},
     ownership::{AppliedKeys, RecordState},
     pool::{Snapshot, relevance::ReadLabels},
     revert::{FieldWrite, ObjectId, RevertPolicy, WINDOW},
@@ -56,7 +56,7 @@ pub struct NodeInputs<'a> {
 pub struct Specifics<'a> {
     id: ObjectId,
     /// What admission has rejected of the change of this node.
-    rejection: Option<&'a Rejection>,
+    denial: Option<&'a Denial>,
     /// Whether other clients repeatedly revert fields of this node.
     has_conflict: bool,
     taints_writer: &'a Option<ForeignText>,
@@ -125,7 +125,7 @@ impl<'a> Specifics<'a> {
     pub fn of(node: &'a WindowsNode, snapshot: &'a Snapshot) -> Self {
         let id = ObjectId::Uid(node.uid.as_str().into());
         Self {
-            rejection: snapshot.rejections.get(&node.name),
+            denial: snapshot.denials.get(&node.name),
             has_conflict: snapshot.reverts.any_conflict(&id, snapshot.now),
             taints_writer: &node.taints_writer,
             labels_writer: &node.labels_writer,
@@ -135,7 +135,7 @@ impl<'a> Specifics<'a> {
 
     /// Whether no plan of the node depends on it.
     pub fn is_empty(&self) -> bool {
-        !self.has_conflict && self.rejection.is_none()
+        !self.has_conflict && self.denial.is_none()
     }
 }
 
@@ -177,27 +177,27 @@ impl NodePlanning<'_> {
             replaces_registration: self.inputs.record_state == RecordState::None
                 && self.inputs.registered_with.is_some(),
             purpose,
-            if_rejected: None,
+            if_denied: None,
         };
-        let edit = self.without_rejected(edit, &mut plan);
+        let edit = self.without_denied(edit, &mut plan);
         plan.edit = (!edit.is_empty()).then(|| Arc::new(edit));
         plan
     }
 
     /// Leaves out what admission has rejected, and plans what to leave out next: first the taints, and if admission rejects the
     /// rest too, everything but the taints.
-    fn without_rejected(&self, edit: NodeEdit, plan: &mut NodePlan) -> NodeEdit {
+    fn without_denied(&self, edit: NodeEdit, plan: &mut NodePlan) -> NodeEdit {
         let is_tainted = edit.taints.is_some();
-        let if_rejected = match self.specifics.rejection {
-            None => is_tainted.then_some(RejectedPart::Taints),
-            Some(Rejection { part: RejectedPart::Metadata, message }) if is_tainted => {
-                plan.add(Obstacle::Rejected(message.clone()));
+        let if_denied = match self.specifics.denial {
+            None => is_tainted.then_some(DeniedPart::Taints),
+            Some(Denial { part: DeniedPart::Metadata, message }) if is_tainted => {
+                plan.add(Obstacle::Denied(message.clone()));
                 let NodeEdit { taints, taint_edits, classes, purpose, .. } = edit;
                 return NodeEdit { taints, taint_edits, classes, purpose, ..NodeEdit::default() };
             }
-            Some(_) => plan.obstacle(reason::REFUSED).map(|_| RejectedPart::Metadata),
+            Some(_) => plan.obstacle(reason::REFUSED).map(|_| DeniedPart::Metadata),
         };
-        NodeEdit { if_rejected, ..edit }
+        NodeEdit { if_denied, ..edit }
     }
 
     /// The change that removes everything that pools added, including label, configuration and record. It is not
@@ -431,8 +431,8 @@ impl NodePlanning<'_> {
     }
 
     fn may_write_taint(&self, write: &FieldWrite, plan: &mut NodePlan) -> bool {
-        if let Some(Rejection { part: RejectedPart::Taints, message }) = self.specifics.rejection {
-            plan.add(Obstacle::Rejected(message.clone()));
+        if let Some(Denial { part: DeniedPart::Taints, message }) = self.specifics.denial {
+            plan.add(Obstacle::Denied(message.clone()));
             return false;
         }
         self.may_write(write, plan)

@@ -12,7 +12,7 @@ use winpool_api::{
 
 use super::*;
 use crate::{
-    operation::{Edit, RejectedPart, Rejection},
+    operation::{Edit, DeniedPart, Denial},
     pool::evictions::Evictions,
     revert::{FieldWrite, ObjectId, RevertDetector},
 };
@@ -94,10 +94,10 @@ fn a_shared_plan_is_equal_to_the_plan_of_each_node() {
     let write = FieldWrite::taint(&"os:NoSchedule".parse().unwrap(), Some("windows"));
     let reverted = ObjectId::Uid("uid of reverted".into());
     (0..6).for_each(|_| reverts.note(&reverted, std::slice::from_ref(&write), Timestamp::UNIX_EPOCH));
-    let rejection = Rejection { message: "denied".into(), part: RejectedPart::Taints };
+    let denial = Denial { message: "denied".into(), part: DeniedPart::Taints };
     let snapshot = Snapshot {
         reverts: Arc::new(reverts),
-        rejections: [("refused".to_owned(), rejection)].into(),
+        denials: [("refused".to_owned(), denial)].into(),
         ..Snapshot::default()
     };
     let (applied, web) = (AppliedKeys::default(), Web::new());
@@ -128,16 +128,16 @@ fn without_what_admission_rejects_the_rest_is_written_and_the_taints_alone_if_la
     let (applied, web, new) = (AppliedKeys::default(), Web::new(), node("new", &json!({}), &json!([])));
     // What was rejected: whether labels, the record, and taints are written, and what the next plan leaves out.
     for (rejected, expected) in [
-        (None, (true, true, true, Some(RejectedPart::Taints))),
-        (Some(RejectedPart::Taints), (true, true, false, Some(RejectedPart::Metadata))),
-        (Some(RejectedPart::Metadata), (false, false, true, None)),
+        (None, (true, true, true, Some(DeniedPart::Taints))),
+        (Some(DeniedPart::Taints), (true, true, false, Some(DeniedPart::Metadata))),
+        (Some(DeniedPart::Metadata), (false, false, true, None)),
     ] {
-        let rejection = rejected.map(|part| ("new".to_owned(), Rejection { message: "denied".into(), part }));
-        let snapshot = Snapshot { rejections: rejection.into_iter().collect(), ..Snapshot::default() };
+        let denial = rejected.map(|part| ("new".to_owned(), Denial { message: "denied".into(), part }));
+        let snapshot = Snapshot { denials: denial.into_iter().collect(), ..Snapshot::default() };
         let desired = web.desired();
         let plan = NodePlanner::new(&snapshot, &applied, Some(desired)).plan(&new, DesiredConfig::None, false);
         let edit = plan.edit.as_ref().unwrap();
-        let written = (!edit.labels.is_empty(), edit.record != Edit::Keep, edit.taints.is_some(), edit.if_rejected);
+        let written = (!edit.labels.is_empty(), edit.record != Edit::Keep, edit.taints.is_some(), edit.if_denied);
         assert_eq!(written, expected, "{rejected:?}");
         let denied = plan.obstacles.iter().any(|obstacle| obstacle.to_string().contains("denied"));
         assert_eq!(denied, rejected.is_some(), "{rejected:?}: {:?}", plan.obstacles);

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 use winpool_api::WindowsNodePoolStatus;
 use winpool_rules::{
-    operation::{Done, Outcome, RejectedPart, Rejection, Unwritten},
+    operation::{Done, Outcome, DeniedPart, Denial, Unwritten},
     pool::plan::plan,
     status::pool::report,
 };
@@ -57,9 +57,9 @@ enum Failure {
 
 /// A reconcile with this failure.
 fn reconcile(model: &mut Model, failure: Option<&Failure>) {
-    let rejection = || Rejection { message: REFUSAL.into(), part: RejectedPart::Taints };
-    model.rejections = match failure {
-        Some(Failure::TaintsRejected) => model.names(NODE).into_iter().map(|node| (node, rejection())).collect(),
+    let denial = || Denial { message: REFUSAL.into(), part: DeniedPart::Taints };
+    model.denials = match failure {
+        Some(Failure::TaintsRejected) => model.names(NODE).into_iter().map(|node| (node, denial())).collect(),
         Some(Failure::Outcome(_)) | None => BTreeMap::new(),
     };
     let snapshot = model.snapshot();
