@@ -58,7 +58,8 @@ pub struct WindowsMachine {
     name: String,
     kubelet: Process,
     containerd: Process,
-    prefix: Prefix,
+    /// It ends the programs of the node.
+    _prefix: Prefix,
 }
 
 impl WindowsMachine {
@@ -83,7 +84,7 @@ impl WindowsMachine {
         let log = |program: &str| control_plane.directory().join(format!("logs/{program}-{name}.log"));
         let containerd = start_containerd(&prefix, &log("containerd.exe")).await?;
         let kubelet = start_kubelet(&prefix, &log("kubelet.exe"), name, &files.kubelet_args).await?;
-        Ok(Self { name: name.to_owned(), kubelet, containerd, prefix })
+        Ok(Self { name: name.to_owned(), kubelet, containerd, _prefix: prefix })
     }
 
     /// The name of the node.
@@ -96,14 +97,6 @@ impl WindowsMachine {
     #[must_use]
     pub fn logs(&self) -> String {
         format!("{}\n{}", self.containerd.log_tail(), self.kubelet.log_tail())
-    }
-
-    /// Sets the memory that the kubelet sees in use, in bytes.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn set_memory_in_use(&self, bytes: i64) -> Result<()> {
-        Ok(fs::write(file(&self.prefix, r"C:\memory-in-use"), bytes.to_string())?)
     }
 }
 

@@ -8,7 +8,7 @@ mod write;
 
 pub use self::{
     dependency::{Dependency, Unwritten},
-    node_edit::{Edit, NodeEdit, Purpose, DeniedPart, Denial, TaintEdit},
+    node_edit::{Denial, DeniedPart, Edit, NodeEdit, Purpose, TaintEdit},
     outcome::{AfterFailure, Done, ErrorCause, Outcome, WriteError},
     step::{Step, Steps},
     write::{Action, Body, Verb, Write, WriteTarget},

@@ -1,7 +1,5 @@
-// The functions of pdh.dll by which the kubelet measures a node. Wine's pdh.dll does not have the counters that it reads. The memory in use is that
-// of this machine, or the number of bytes in C:\memory-in-use, so that a test decides about the pressure of a node.
+// The functions of pdh.dll by which the kubelet measures a node. Wine's pdh.dll does not have the counters that it reads.
 #include <windows.h>
-#include <stdio.h>
 
 #define PDH_MORE_DATA 0x800007D2
 
@@ -25,13 +23,6 @@ static HANDLE counter_of(const wchar_t *path) {
 }
 
 static double memory_in_use(void) {
-    double bytes;
-    FILE *file = fopen("C:\\memory-in-use", "r");
-    if (file) {
-        int read = fscanf(file, "%lf", &bytes);
-        fclose(file);
-        if (read == 1) return bytes;
-    }
     MEMORYSTATUSEX memory = {.dwLength = sizeof memory};
     GlobalMemoryStatusEx(&memory);
     return (double)(memory.ullTotalPhys - memory.ullAvailPhys);

@@ -28,7 +28,7 @@ use winpool_core::{kind::Kind, node::WindowsNode};
 use winpool_facts::Minor;
 use winpool_render::allowances::Allowances;
 use winpool_rules::{
-    operation::{AfterFailure, Done, Outcome, Denial, Unwritten, Verb, Write, WriteTarget},
+    operation::{AfterFailure, Denial, Done, Outcome, Unwritten, Verb, Write, WriteTarget},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,

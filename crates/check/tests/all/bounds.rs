@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use winpool_check::manifests::problems_of_status;
 use winpool_rules::{
-    operation::{Action, Done, Outcome, DeniedPart, WriteError},
+    operation::{Action, DeniedPart, Done, Outcome, WriteError},
     pool::{Snapshot, plan::plan},
     status::{pool::report, profile},
 };

@@ -13,7 +13,7 @@ use winpool_core::image::{
 };
 use winpool_facts::{Minor, version_compatibility::Isolation};
 use winpool_rules::{
-    operation::{Action, Done, Outcome, DeniedPart, Denial, Write},
+    operation::{Action, Denial, DeniedPart, Done, Outcome, Write},
     pool::{
         Snapshot,
         nodes::RevertedField,

@@ -25,7 +25,7 @@ use tracing::debug;
 use winpool_core::{Objects, kind::Kind, node::WindowsNode};
 use winpool_facts::Minor;
 use winpool_rules::{
-    operation::{Done, Outcome, DeniedPart, Denial, Unwritten, Write, WriteError},
+    operation::{Denial, DeniedPart, Done, Outcome, Unwritten, Write, WriteError},
     ownership::Ownership,
     pool::{
         ConfigMapView, NodeConfigView, Pool, ProfileView, RuntimeClassView, Snapshot,
@@ -385,8 +385,7 @@ impl WriteHistory {
             pools.get(pool).is_some_and(|pool| pool.generation == *generation)
                 && nodes.get(name).is_some_and(|node| node.taints == denial.taints)
         };
-        let mut denials: Vec<_> =
-            self.denials.iter().filter(|(name, denial)| is_current(name, denial)).collect();
+        let mut denials: Vec<_> = self.denials.iter().filter(|(name, denial)| is_current(name, denial)).collect();
         denials.sort_by_key(|(_, denial)| denial.at);
         let (mut probes, mut all) = (HashMap::<&WriteError, usize>::new(), 0);
         denials.retain(|(_, denial)| {

@@ -178,7 +178,7 @@ fn changes(written: &[&Write]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use winpool_rules::operation::{Dependency, DeniedPart};
+    use winpool_rules::operation::{DeniedPart, Dependency};
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use winpool_core::ForeignText;
-use winpool_rules::operation::{Action, Done, ErrorCause, Outcome, DeniedPart, WriteError};
+use winpool_rules::operation::{Action, DeniedPart, Done, ErrorCause, Outcome, WriteError};
 
 /// The minimum time between two log lines about the same failure.
 const INTERVAL: Duration = Duration::from_secs(600);

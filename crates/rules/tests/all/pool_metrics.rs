@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use winpool_rules::{
-    operation::{Done, Outcome, DeniedPart},
+    operation::{DeniedPart, Done, Outcome},
     pool::plan::{Plan, plan},
     status::metrics::{holds, ready_before_taint, ready_untainted},
 };

@@ -9,7 +9,7 @@ use std::{
 use http::{Request, Response, header};
 use kube::client::Body;
 use winpool_core::node::WindowsNode;
-use winpool_rules::operation::{Dependency, Edit, NodeEdit, DeniedPart};
+use winpool_rules::operation::{DeniedPart, Dependency, Edit, NodeEdit};
 
 use super::*;
 

@@ -16,7 +16,7 @@ use winpool_facts::{ContainerdVersion, OsVersion};
 
 use super::desired::{DesiredConfig, DesiredNode, NodePlan, Obstacle, RevertedField};
 use crate::{
-    operation::{Edit, NodeEdit, Purpose, DeniedPart, Denial, TaintEdit},
+    operation::{Denial, DeniedPart, Edit, NodeEdit, Purpose, TaintEdit},
     ownership::{AppliedKeys, RecordState},
     pool::{Snapshot, relevance::ReadLabels},
     revert::{FieldWrite, ObjectId, RevertPolicy, WINDOW},

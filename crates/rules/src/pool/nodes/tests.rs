@@ -12,7 +12,7 @@ use winpool_api::{
 
 use super::*;
 use crate::{
-    operation::{Edit, DeniedPart, Denial},
+    operation::{Denial, DeniedPart, Edit},
     pool::evictions::Evictions,
     revert::{FieldWrite, ObjectId, RevertDetector},
 };

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 use winpool_api::WindowsNodePoolStatus;
 use winpool_rules::{
-    operation::{Done, Outcome, DeniedPart, Denial, Unwritten},
+    operation::{Denial, DeniedPart, Done, Outcome, Unwritten},
     pool::plan::plan,
     status::pool::report,
 };
