@@ -33,13 +33,6 @@ impl<'a> ReadLabels<'a> {
         let recorded = |key: &str| node.owned.as_ref().is_some_and(|signed| signed.record.labels.contains_key(key));
         node.labels.iter().filter(move |(key, _)| self.contains(key) || recorded(key))
     }
-
-    /// The node without what no rule reads. Every field is kept that is not removed here, so that none is forgotten. The
-    /// names of field managers are read only together with the fields that they wrote.
-    fn projection(&self, node: &WindowsNode) -> WindowsNode {
-        let labels = self.of(node).map(|(key, value)| (key.clone(), value.clone())).collect();
-        WindowsNode { labels, oversized: false, labels_writer: None, taints_writer: None, ..node.clone() }
-    }
 }
 
 /// Whether a plan of a pool may depend on the change.
@@ -49,9 +42,24 @@ pub fn is_relevant<'a>(
     before: &WindowsNode,
     after: &WindowsNode,
 ) -> bool {
+    // Every field counts that is not taken from the former node here, so that none is forgotten. The names of field managers are read only
+    // together with the fields that they wrote.
+    let with_former_labels = WindowsNode {
+        labels: before.labels.clone(),
+        oversized: before.oversized,
+        labels_writer: before.labels_writer.clone(),
+        taints_writer: before.taints_writer.clone(),
+        ..after.clone()
+    };
+    if with_former_labels != *before {
+        return true;
+    }
+    if before.labels == after.labels {
+        return false;
+    }
     let by_pools = pools.into_iter().filter_map(|pool| pool.spec.as_ref().ok()).flat_map(keys_of_pool);
     let read = ReadLabels::named(by_pools.chain(classes.into_iter().flat_map(keys_of_class)));
-    read.projection(before) != read.projection(after)
+    !read.of(before).eq(read.of(after))
 }
 
 /// The keys of the labels that were added, removed or changed.
