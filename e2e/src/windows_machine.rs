@@ -8,7 +8,7 @@ use std::{
     fs,
     net::Ipv4Addr,
     os::unix::fs::symlink,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -20,13 +20,10 @@ use crate::{
     control_plane::{ControlPlane, User},
     network::{free_port, http_get},
     process::Process,
-    windows_node::kubeconfig,
+    windows_node::{CONTAINERD_CONFIG, KUBELET_CONFIG, KUBELET_KUBECONFIG, kubeconfig},
     wine::Prefix,
 };
 
-const KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
-const KUBELET_CONFIG: &str = r"C:\var\lib\kubelet\config.yaml";
-const CONTAINERD_CONFIG: &str = r"C:\Program Files\containerd\config.toml";
 const PIPE: &str = r"npipe:////./pipe/containerd-containerd";
 /// The network of pods, without which the kubelet reports that it is not ready. Its program is run only for a sandbox.
 const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "win-bridge"}]}"#;
@@ -55,7 +52,6 @@ pub struct NodeFiles {
 /// A node. Everything that runs on it ends with this value.
 #[derive(Debug)]
 pub struct WindowsMachine {
-    name: String,
     kubelet: Process,
     containerd: Process,
     /// It ends the programs of the node.
@@ -64,37 +60,25 @@ pub struct WindowsMachine {
 
 impl WindowsMachine {
     /// Installs a node and starts its programs. The kubelet registers it.
-    ///
-    /// # Errors
-    /// When a program cannot be had or does not start; the message has the end of its log.
     pub async fn start(control_plane: &ControlPlane, name: &str, release: Release, files: &NodeFiles) -> Result<Self> {
         let prefix = Prefix::new()?;
         install_libraries(&prefix)?;
         set_registry(&prefix, release)?;
         for (path, text) in [
-            (KUBECONFIG, kubeconfig(control_plane, User::Admin)?.as_str()),
+            (KUBELET_KUBECONFIG, kubeconfig(control_plane, User::Admin)?.as_str()),
             (KUBELET_CONFIG, &files.kubelet_yaml),
             (CONTAINERD_CONFIG, &files.containerd_toml),
             (r"C:\Program Files\containerd\cni\conf\10-pods.conflist", NETWORK),
         ] {
-            let path = file(&prefix, path);
-            fs::create_dir_all(path.parent().context("a directory")?)?;
-            fs::write(path, text)?;
+            prefix.write(path, text)?;
         }
         let log = |program: &str| control_plane.directory().join(format!("logs/{program}-{name}.log"));
         let containerd = start_containerd(&prefix, &log("containerd.exe")).await?;
         let kubelet = start_kubelet(&prefix, &log("kubelet.exe"), name, &files.kubelet_args).await?;
-        Ok(Self { name: name.to_owned(), kubelet, containerd, _prefix: prefix })
-    }
-
-    /// The name of the node.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+        Ok(Self { kubelet, containerd, _prefix: prefix })
     }
 
     /// The ends of the logs of its programs.
-    #[must_use]
     pub fn logs(&self) -> String {
         format!("{}\n{}", self.containerd.log_tail(), self.kubelet.log_tail())
     }
@@ -120,7 +104,7 @@ async fn start_kubelet(prefix: &Prefix, log: &Path, name: &str, arguments: &[Str
         let mut command = prefix.command(&prefix.drive_c().join("k/kubelet.exe"));
         // Paths without a drive are on that of the working directory.
         command.current_dir(prefix.drive_c());
-        command.args(["--config", KUBELET_CONFIG, "--kubeconfig", KUBECONFIG, "--hostname-override", name]);
+        command.args(["--config", KUBELET_CONFIG, "--kubeconfig", KUBELET_KUBECONFIG, "--hostname-override", name]);
         command.args([r"--cert-dir=C:\var\lib\kubelet\pki", r"--root-dir=C:\var\lib\kubelet"]);
         command.args(["--container-runtime-endpoint", PIPE]);
         command.arg(format!("--port={port}")).arg(format!("--healthz-port={health}")).args(arguments);
@@ -135,11 +119,6 @@ async fn start_kubelet(prefix: &Prefix, log: &Path, name: &str, arguments: &[Str
             ready => return ready.map(|()| kubelet),
         }
     }
-}
-
-/// The file of this system for a path on the drive `C:`.
-fn file(prefix: &Prefix, windows: &str) -> PathBuf {
-    prefix.drive_c().join(windows.trim_start_matches(r"C:\").replace('\\', "/"))
 }
 
 /// The kubelet with the stand-ins for the libraries that Wine does not have.
@@ -183,7 +162,7 @@ fn set_registry(prefix: &Prefix, release: Release) -> Result<()> {
 "vmcompute"="native,builtin"
 "#
     );
-    fs::write(file(prefix, r"C:\node.reg"), text)?;
+    prefix.write(r"C:\node.reg", &text)?;
     let mut command = prefix.command(Path::new("regedit.exe"));
     let output = command.args(["/S", r"C:\node.reg"]).stdin(Stdio::null()).output()?;
     ensure!(output.status.success(), "regedit: {}", String::from_utf8_lossy(&output.stderr));

@@ -32,7 +32,7 @@ const KUBELET: &str = "kubelet";
 const CONTAINERD: &str = "containerd";
 const KUBELET_PROGRAM: &str = r"C:\k\kubelet.exe";
 const CONTAINERD_PROGRAM: &str = r"C:\Program Files\containerd\containerd.exe";
-const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
+pub(crate) const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
 const AGENT_KUBECONFIG: &str = r"C:\etc\kubernetes\agent.conf";
 /// The time limits of the agent. The services of a simulated node need little time.
 const LIMITS: [&str; 3] = ["--service-timeout=5s", "--stable=1s", "--verify-timeout=8s"];
@@ -75,7 +75,7 @@ impl WindowsNode {
 
     fn install_programs(&self) -> Result<()> {
         for (name, path) in [("fake-kubelet", KUBELET_PROGRAM), ("fake-containerd", CONTAINERD_PROGRAM)] {
-            let path = self.path(path);
+            let path = self.prefix.file(path);
             fs::create_dir_all(path.parent().context("a directory")?)?;
             symlink(self.programs.join(format!("{name}.exe")), path)?;
         }
@@ -133,7 +133,7 @@ impl WindowsNode {
 
     /// Whether a file or directory on the drive `C:` exists.
     pub fn exists(&self, path: &str) -> bool {
-        self.path(path).exists()
+        self.prefix.file(path).exists()
     }
 
     /// The end of the agent's log.
@@ -158,14 +158,12 @@ impl WindowsNode {
 
     /// The text of a file on the drive `C:`.
     pub fn read(&self, path: &str) -> Result<String> {
-        fs::read_to_string(self.path(path)).with_context(|| path.to_owned())
+        fs::read_to_string(self.prefix.file(path)).with_context(|| path.to_owned())
     }
 
     /// Writes a file on the drive `C:`, with its directories.
     pub fn write(&self, path: &str, text: &str) -> Result<()> {
-        let file = self.path(path);
-        fs::create_dir_all(file.parent().context("a directory")?)?;
-        fs::write(file, text).with_context(|| path.to_owned())
+        self.prefix.write(path, text)
     }
 
     /// Sets how the program of a configuration file fails from its next start on.
@@ -190,11 +188,6 @@ impl WindowsNode {
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         ensure!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
         Ok(text)
-    }
-
-    /// The file of this system for a path on the drive `C:`.
-    fn path(&self, windows: &str) -> PathBuf {
-        self.prefix.drive_c().join(windows.trim_start_matches(r"C:\").replace('\\', "/"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Windows programs under Wine.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -54,6 +55,18 @@ impl Prefix {
     /// The directory of the drive `C:`.
     pub fn drive_c(&self) -> PathBuf {
         self.directory.path().join("drive_c")
+    }
+
+    /// The file of this system for a path on the drive `C:`.
+    pub fn file(&self, windows: &str) -> PathBuf {
+        self.drive_c().join(windows.trim_start_matches(r"C:\").replace('\\', "/"))
+    }
+
+    /// Writes a file on the drive `C:`, with its directories.
+    pub fn write(&self, windows: &str, text: &str) -> Result<()> {
+        let file = self.file(windows);
+        fs::create_dir_all(file.parent().context("a directory")?)?;
+        fs::write(file, text).with_context(|| windows.to_owned())
     }
 
     /// A Windows program. Killing the process ends the program, but not its children.

@@ -107,8 +107,10 @@ async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_po
     create(&cluster.namespaced::<Pod>("default"), pod).await.unwrap();
     let events = || async { Ok(cluster.namespaced::<Event>("default").list(&Default::default()).await?.items) };
     let is_of_sandbox = |event: &Event| event.reason.as_deref() == Some("FailedCreatePodSandBox");
-    let events =
-        until("containerd was asked for a sandbox", SOON, events, |events| events.iter().any(is_of_sandbox)).await;
+    let events = until("the kubelet reports that containerd made no sandbox", SOON, events, |events| {
+        events.iter().any(is_of_sandbox)
+    })
+    .await;
     events.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs()));
     operator.stop().await.unwrap();
 }
