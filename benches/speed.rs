@@ -16,9 +16,12 @@ use std::{
 
 use winpool::{
     output::{OutputFormat, write_objects},
-    render::{self, Documents},
+    render::Documents,
 };
-use winpool_check::manifests::{Budget, ManifestSet, Manifests};
+use winpool_check::{
+    manifests::{Budget, ManifestSet, Manifests},
+    render::{render, snapshot},
+};
 use winpool_facts::{ContainerdVersion, Minor};
 use winpool_rules::{
     operation::{Done, Outcome},
@@ -116,7 +119,7 @@ spec:
 
 fn render_all(file: &std::path::Path) {
     let resources = ManifestSet::new(Manifests::read(&[file.to_owned()], &mut Budget::unbounded()).unwrap()).unwrap();
-    let snapshot = render::snapshot(&resources, Default::default(), "winpool-system");
+    let snapshot = snapshot(&resources, Default::default(), "winpool-system");
     let expected_nodes: Vec<_> = KUBERNETES
         .iter()
         .flat_map(|kubelet| CONTAINERD.iter().map(|(major, minor)| (*kubelet, *major, *minor)))
@@ -125,7 +128,7 @@ fn render_all(file: &std::path::Path) {
             containerd: Some(ContainerdVersion::new(major, minor, 0)),
         })
         .collect();
-    let rendered = render::render(&snapshot, &expected_nodes, &resources).unwrap();
+    let rendered = render(&snapshot, &expected_nodes, &resources).unwrap();
     // Some variants of the newer Windows share a ConfigMap.
     assert!(rendered.config_maps.len() > POOLS * 9, "{}", rendered.config_maps.len());
     let mut out = BufWriter::new(io::sink());

@@ -1,12 +1,10 @@
 //! `winpool render`: the objects that the operator would apply for the resources in files, without a cluster.
 
 mod cluster_api;
-mod compatibility;
 mod directory;
 mod documents;
 mod files;
 mod kube_proxy;
-mod objects;
 mod platform;
 mod tool;
 
@@ -14,7 +12,10 @@ use std::{collections::BTreeSet, net::IpAddr, path::PathBuf};
 
 use jiff::Timestamp;
 use winpool_api::names::DEFAULT_NAMESPACE;
-use winpool_check::manifests::{self, ManifestSet};
+use winpool_check::{
+    manifests,
+    render::{Rendered, render, snapshot},
+};
 use winpool_core::{Objects, node::WindowsNode, tables};
 use winpool_facts::{ContainerdVersion, Minor, containerd, support};
 use winpool_render::Bootstrap;
@@ -30,7 +31,6 @@ pub use directory::write_files;
 pub use documents::Documents;
 use files::NodeFileFormat;
 pub use kube_proxy::kube_proxy_objects;
-pub use objects::{Rendered, render};
 pub use platform::platform_files;
 use tool::{NodeTool, Output, RenderClusterApi};
 
@@ -176,7 +176,7 @@ fn for_nodes(args: &Args, expected_nodes: &[ExpectedNode], output: &Output) -> R
         _ => (input::resources(&args.files())?, None),
     };
     let nodes = args.nodes.as_ref().map(read_nodes).transpose()?.unwrap_or_default();
-    let snapshot = snapshot(&resources, nodes, args.namespace.as_str());
+    let snapshot = Snapshot { now: Timestamp::now(), ..snapshot(&resources, nodes, args.namespace.as_str()) };
     let rendered = render(&snapshot, expected_nodes, &resources);
     let rendered = rendered.map_err(|problems| input::failure(&problems))?;
     print_notes(args, expected_nodes, &snapshot, &rendered);
@@ -227,18 +227,6 @@ fn read_nodes(file: &PathBuf) -> Result<Objects<WindowsNode>, CommandError> {
         return Err(CommandError::Problems(text));
     }
     Ok(nodes)
-}
-
-/// The snapshot of a cluster with only these resources and nodes.
-pub fn snapshot(resources: &ManifestSet, nodes: Objects<WindowsNode>, namespace: impl Into<String>) -> Snapshot {
-    Snapshot {
-        now: Timestamp::now(),
-        namespace: namespace.into(),
-        pools: resources.pools.values().map(|(pool, _)| pool.clone()).collect(),
-        profiles: resources.profiles.values().map(|(profile, _)| profile.clone()).collect(),
-        nodes,
-        ..Snapshot::default()
-    }
 }
 
 fn description(expected_nodes: &[ExpectedNode]) -> String {

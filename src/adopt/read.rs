@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use jiff::Timestamp;
 use winpool_check::{
     adopt::KubeletConfiguration,
     manifests::{LocatedProblem, Manifest, ManifestSet, Manifests, nodes_among},
+    render::snapshot,
 };
 use winpool_core::{
     Objects,
@@ -18,7 +20,6 @@ use crate::{
     configz::{self, ReadConfiguration},
     connect, input,
     progress::Progress,
-    render,
 };
 
 /// The configurations of kubelets, by the names of their nodes.
@@ -76,7 +77,7 @@ pub fn snapshot_of(manifests: Manifests, namespace: &str) -> Result<Snapshot, Ve
         problems.sort();
         return Err(problems);
     }
-    Ok(Snapshot { runtime_classes, ..render::snapshot(&resources, nodes, namespace) })
+    Ok(Snapshot { runtime_classes, now: Timestamp::now(), ..snapshot(&resources, nodes, namespace) })
 }
 
 fn runtime_classes(objects: &[Manifest], problems: &mut Vec<LocatedProblem>) -> Objects<RuntimeClassView> {

@@ -8,6 +8,7 @@ use winpool_api::names::{GROUP, annotation::LINT_IGNORE};
 use winpool_check::{
     lint::{self, Code, LintContext, LintedMachines, LintedNodes, LookupFn, Severity, TargetCluster, Workload},
     manifests::{LocatedProblem, Manifest, ManifestSet, Manifests, Object, nodes_among},
+    render::{self, Rendered},
 };
 use winpool_core::{
     Objects,
@@ -22,7 +23,6 @@ use super::{
     finding::LocatedFinding,
     suppression::{IndexedFinding, Suppressions},
 };
-use crate::render::{self, Rendered};
 
 /// How manifests name csi-proxy if they install it: its program, or its image.
 const CSI_PROXY: [&str; 2] = ["csi-proxy.exe", "/csi-proxy:"];

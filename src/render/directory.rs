@@ -83,7 +83,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::render::{Documents, Rendered};
+    use crate::render::Documents;
+    use winpool_check::render::Rendered;
 
     fn rendered(name: &str) -> BTreeMap<String, String> {
         let class = json!({"kind": "RuntimeClass", "metadata": {"name": name}});

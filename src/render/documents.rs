@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use winpool_check::manifests::LocatedProblem;
+use winpool_check::{manifests::LocatedProblem, render::Rendered};
 use winpool_render::hosts;
 
-use super::{Rendered, directory};
+use super::directory;
 use crate::{
     CommandError, input,
     output::{self, OutputTarget},

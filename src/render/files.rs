@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use winpool_check::manifests::{LocatedProblem, ManifestSet};
+use winpool_check::{
+    manifests::{LocatedProblem, ManifestSet},
+    render::locate,
+};
 use winpool_core::Problem;
 use winpool_facts::ContainerRuntime;
 use winpool_render::{Bootstrap, KUBELET_YAML, Variant, kubelet::kubeadm_patch, profile::Profile};
@@ -12,10 +15,7 @@ use winpool_rules::pool::{
     plan::{ActivePool, Phase, Planner},
 };
 
-use super::{
-    documents::{Documents, file_on_node},
-    objects::locate,
-};
+use super::documents::{Documents, file_on_node};
 
 /// The path of a KubeletConfiguration patch, below the parent of kubeadm's `patches.directory`.
 const KUBEADM_PATCH: &str = "patches/kubeletconfiguration0+merge.yaml";

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use winpool_check::manifests::{LocatedProblem, ManifestSet};
+use winpool_check::{
+    manifests::{LocatedProblem, ManifestSet},
+    render::locate,
+};
 use winpool_facts::{platforms::Platform, support};
 use winpool_render::{
     KUBELET_YAML, Variant, pause,
@@ -14,7 +17,7 @@ use winpool_rules::pool::{
     plan::{ActivePool, Phase, Planner},
 };
 
-use super::{Documents, objects::locate};
+use super::Documents;
 
 /// The file with the report, beside the documents.
 const REPORT: &str = "losses.txt";

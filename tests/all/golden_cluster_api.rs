@@ -9,8 +9,11 @@ use std::{
 };
 
 use serde_json::Value;
-use winpool::render::{Documents, Input, machine_objects, snapshot};
-use winpool_check::manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests};
+use winpool::render::{Documents, Input, machine_objects};
+use winpool_check::{
+    manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests},
+    render::snapshot,
+};
 use winpool_core::Objects;
 use winpool_facts::{ContainerdVersion, Minor};
 use winpool_rules::pool::configs::ExpectedNode;

@@ -7,8 +7,11 @@ use std::{
     process::Command,
 };
 
-use winpool::render::{Documents, platform_files, snapshot};
-use winpool_check::manifests::{Budget, ManifestSet, Manifests};
+use winpool::render::{Documents, platform_files};
+use winpool_check::{
+    manifests::{Budget, ManifestSet, Manifests},
+    render::snapshot,
+};
 use winpool_core::Objects;
 use winpool_facts::{Minor, platforms::Platform};
 use winpool_rules::pool::configs::ExpectedNode;

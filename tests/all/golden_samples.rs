@@ -10,11 +10,11 @@ use std::{
 };
 
 use serde_json::Value;
-use winpool::{
-    output,
+use winpool::output;
+use winpool_check::{
+    manifests::{Budget, ManifestSet, Manifests},
     render::{Rendered, render, snapshot},
 };
-use winpool_check::manifests::{Budget, ManifestSet, Manifests};
 use winpool_core::Objects;
 use winpool_facts::{ContainerdVersion, Minor, containerd, support};
 use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML};

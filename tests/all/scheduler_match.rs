@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
 use serde_json::Value;
-use winpool::render::{Input, autoscaler_hints, render, snapshot};
+use winpool::render::{Input, autoscaler_hints};
 use winpool_api::{Taint, TaintEffect, Toleration};
-use winpool_check::manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests};
+use winpool_check::{
+    manifests::{BootstrapTemplates, Budget, ManifestSet, Manifests},
+    render::{render, snapshot},
+};
 use winpool_core::Objects;
 use winpool_facts::Minor;
 use winpool_rules::pool::configs::ExpectedNode;

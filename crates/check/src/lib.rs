@@ -6,4 +6,5 @@ pub mod doctor;
 pub mod lint;
 pub mod manifests;
 pub mod migrate;
+pub mod render;
 pub mod upgrade;

@@ -1,4 +1,6 @@
-//! The objects that the operator would apply, from its plans.
+//! The objects that the operator would apply for the resources in files, from its plans.
+
+mod compatibility;
 
 use std::collections::BTreeMap;
 
@@ -7,8 +9,7 @@ use winpool_api::{
     RuntimeClassState,
     names::{annotation, reason},
 };
-use winpool_check::manifests::{LocatedProblem, Location, ManifestSet};
-use winpool_core::{Explanation, Problem, text::some_of};
+use winpool_core::{Explanation, Objects, Problem, node::WindowsNode, text::some_of};
 use winpool_rules::{
     operation::{Action, Write, WriteTarget},
     pool::{
@@ -18,7 +19,7 @@ use winpool_rules::{
     },
 };
 
-use super::compatibility;
+use crate::manifests::{LocatedProblem, Location, ManifestSet};
 
 /// What the operator would apply to an idle cluster.
 #[derive(Debug, Default)]
@@ -31,6 +32,17 @@ pub struct Rendered {
     pub notes: Vec<String>,
     /// Whether a pool without nodes was rendered for the expected nodes.
     pub uses_expected_nodes: bool,
+}
+
+/// The snapshot of a cluster with only these resources and nodes, at no particular time.
+pub fn snapshot(resources: &ManifestSet, nodes: Objects<WindowsNode>, namespace: impl Into<String>) -> Snapshot {
+    Snapshot {
+        namespace: namespace.into(),
+        pools: resources.pools.values().map(|(pool, _)| pool.clone()).collect(),
+        profiles: resources.profiles.values().map(|(profile, _)| profile.clone()).collect(),
+        nodes,
+        ..Snapshot::default()
+    }
 }
 
 /// Renders all pools of a snapshot; `resources` has their locations.
