@@ -1,14 +1,12 @@
 //! `winpool lint`: problems of manifests for Windows nodes, without a cluster.
 
 mod baseline;
-mod check;
 mod config;
-mod finding;
 mod github;
 mod junit;
+mod path;
 mod report;
 mod sarif;
-mod suppression;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,17 +19,12 @@ use clap::ValueEnum;
 
 use self::{
     baseline::Baseline,
-    check::{OwnResources, check_with},
     config::{Config, FailOn, RuntimeName},
 };
 
-pub use self::{
-    check::{LintReport, check},
-    finding::LocatedFinding,
-    report::LintDocument,
-};
+pub use self::report::LintDocument;
 use winpool_check::{
-    lint::{TargetCluster, Workload},
+    lint::{LintReport, TargetCluster, Workload, check, own_resources},
     manifests::{Budget, FileSelection, Manifest, ManifestSet, Manifests, Others},
 };
 use winpool_core::{
@@ -200,10 +193,8 @@ fn report(settings: &Settings) -> Result<LintReport, CommandError> {
     let excluded = |file: &Path| config.excludes(file, current);
     let selection = FileSelection { excluded: &excluded, others: settings.others };
     let manifests = input::read_within(&settings.files, &mut Budget::bounded(), selection)?;
-    let own = OwnResources::read(&manifests.objects);
-    let lookups = settings.registry.as_ref().map(|args| look_up(&manifests, &own.resources, args)).transpose()?;
-    let lookups = lookups.unwrap_or_default();
-    let mut report = check_with(manifests, own, settings.target, &|image| lookups.get(image).cloned());
+    let lookups = settings.registry.as_ref().map(|args| look_up(&manifests, args)).transpose()?.unwrap_or_default();
+    let mut report = check(manifests, settings.target, &|image| lookups.get(image).cloned());
     report.failed_lookups = failed_lookups(&lookups);
     report.findings.retain(|found| !config.ignored.contains(&found.finding.code));
     for found in &mut report.findings {
@@ -212,16 +203,13 @@ fn report(settings: &Settings) -> Result<LintReport, CommandError> {
     Ok(report)
 }
 
-fn look_up(
-    manifests: &Manifests,
-    resources: &ManifestSet,
-    args: &registry::Args,
-) -> Result<HashMap<Reference, Lookup>, CommandError> {
+fn look_up(manifests: &Manifests, args: &registry::Args) -> Result<HashMap<Reference, Lookup>, CommandError> {
+    let (resources, _) = own_resources(&manifests.objects);
     let template = |manifest: &Manifest| Workload::of(&manifest.object.value())?.template().ok();
     let containers = manifests.objects.iter().filter_map(template).flat_map(|template| template.containers);
     let images = containers.map(|container| container.image.raw().to_owned());
     let images = images.filter(|image| !manifests.replaced_images.contains(image)).collect();
-    let mirrors = |image: &Reference| mirrors(resources, image.registry());
+    let mirrors = |image: &Reference| mirrors(&resources, image.registry());
     let registry = args.clone().registry()?;
     let lookups = connect::runtime()?.block_on(registry::look_up(&registry, images, mirrors));
     let by_reference = |(image, lookup): (String, Arc<Lookup>)| Some((image.parse().ok()?, lookup.as_ref().clone()));
@@ -263,7 +251,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), profile("a", one) + &profile("b", other)).unwrap();
         let manifests = Manifests::read(&[file.path().to_owned()], &mut Budget::bounded()).unwrap();
-        let OwnResources { resources, problems } = OwnResources::read(&manifests.objects);
+        let (resources, problems) = own_resources(&manifests.objects);
         assert_eq!(problems, []);
         assert_eq!(*mirrors(&resources, "docker.io"), ["https://a.example", "https://b.example"]);
         assert!(mirrors(&resources, "example.com").is_empty());

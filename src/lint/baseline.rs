@@ -9,8 +9,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use winpool_check::lint::{LintReport, LocatedFinding};
 
-use super::{LintReport, LocatedFinding, finding::relative};
+use super::path::relative;
 use crate::CommandError;
 
 const VERSION: u64 = 1;

@@ -15,7 +15,7 @@ use winpool_check::{
 use winpool_core::{Problem, text::closest};
 use winpool_facts::Minor;
 
-use super::finding::relative;
+use super::path::relative;
 use crate::{CommandError, render::minor};
 
 pub const FILE_NAME: &str = ".winpool-lint.yaml";

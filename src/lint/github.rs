@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use winpool_check::lint::Severity;
+use winpool_check::lint::{LintReport, LocatedFinding, Severity};
 
-use super::{LintReport, LocatedFinding, finding::relative};
+use super::path::relative;
 
 /// One workflow command for each finding. GitHub needs paths relative to the repository, which is the working directory.
 pub fn text(report: &LintReport, current: &Path) -> String {

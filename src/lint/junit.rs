@@ -3,9 +3,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use winpool_check::lint::Severity;
-
-use super::{LintReport, LocatedFinding};
+use winpool_check::lint::{LintReport, LocatedFinding, Severity};
 
 /// The report. Findings of a severity that `fails` are failures, the others are passed test cases with an output.
 pub fn text(report: &LintReport, fails: impl Fn(Severity) -> bool) -> String {

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use winpool_check::lint::{Code, Finding, Severity};
+use winpool_check::lint::{Code, Finding, LintReport, LocatedFinding, Severity};
 use winpool_core::foreign_text::escaped;
 
-use super::{LintReport, LocatedFinding};
 use crate::output::EXPLAIN;
 
 /// The greatest length of a line on a terminal, in characters.
@@ -192,7 +191,10 @@ impl<'a> FindingEntry<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::lint::{github, junit, sarif};
 
     fn found(file: &str, line: usize, finding: Finding) -> LocatedFinding {
         LocatedFinding::at(file.to_owned(), line, finding, String::new())
@@ -263,5 +265,26 @@ mod tests {
         let findings = (1..=3).map(|line| found("a.yaml", line, Finding::new(Code::HugePages, "", "x"))).collect();
         let text = text(&LintReport { findings, ..LintReport::default() }, TERMINAL_LINE);
         assert_eq!(text.matches(&Code::HugePages.explanation()).count(), 1);
+    }
+
+    #[test]
+    fn texts_of_manifests_are_printable_in_every_format() {
+        let hostile = format!("\u{1b}[31mred\u{202e}\nline{}", "x".repeat(10_000));
+        let file = "\u{1b}[31mred\u{202e}.yaml".to_owned();
+        let finding = Finding::new(Code::HugePages, &hostile, &hostile).with_reason(&hostile).with_remedy(&hostile);
+        let found = LocatedFinding::at(file.clone(), 1, finding, hostile);
+        let report = LintReport { findings: vec![found], files: vec![file], ..LintReport::default() }.printable();
+        let texts = [
+            text(&report, usize::MAX),
+            json(&report),
+            sarif::text(&report, Path::new("/")),
+            github::text(&report, Path::new("/")),
+            junit::text(&report, |_| true),
+        ];
+        for text in texts {
+            assert!(!text.contains(|char: char| (char.is_control() && char != '\n') || char == '\u{202e}'), "{text}");
+            assert!(!text.contains("\\u001b") && text.contains("u{1b}[31mred"), "{text}");
+            assert!(!text.contains(&"x".repeat(4096)), "{text}");
+        }
     }
 }

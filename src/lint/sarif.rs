@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use winpool_check::lint::{Code, Severity};
+use winpool_check::lint::{Code, LintReport, LocatedFinding, Severity};
 use winpool_facts::catalogue::Entry;
 
-use super::{LintReport, LocatedFinding, finding::relative};
+use super::path::relative;
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 

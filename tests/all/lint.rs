@@ -9,9 +9,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use winpool::lint;
 use winpool_check::{
-    lint::{Code, Severity, TargetCluster},
+    lint::{self, Code, Severity, TargetCluster},
     manifests::{Budget, Manifests},
 };
 use winpool_facts::{ContainerRuntime, Minor, support::NEWEST};

@@ -8,6 +8,7 @@ mod code;
 mod command;
 mod container;
 mod context;
+mod finding;
 mod hints;
 mod host_process;
 mod image;
@@ -20,15 +21,16 @@ mod node_labels;
 mod os_label;
 mod placement;
 mod pod;
+mod report;
+mod run;
 mod selected_os;
 mod service;
 mod storage;
+mod suppression;
 mod unknown_fields;
 mod volume;
 mod windows_options;
 mod workload;
-
-use std::fmt;
 
 use serde_json::Value;
 use winpool_api::names::label;
@@ -36,69 +38,14 @@ use winpool_core::{is_within, join, json_path::fields};
 use winpool_facts::{ContainerRuntime, Minor, cluster_api::is_synced_to_nodes};
 use winpool_workload::{System, Template};
 
-pub use allowance::{pool, profile};
-pub use cluster_api::LintedMachines;
 pub use code::{Code, Severity, UnknownCode};
-use context::PodPlacement;
-pub use context::{LintContext, LookupFn};
-pub use linted_nodes::LintedNodes;
-pub use volume::check as persistent_volume;
+pub use context::LookupFn;
+use context::{LintContext, PodPlacement};
+pub use finding::{Finding, LocatedFinding};
+pub use report::LintReport;
+pub use run::{check, own_resources};
 use workload::PodSpec;
 pub use workload::Workload;
-
-/// A problem of a field.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    /// The field, such as `spec.template.spec.containers[0].image`.
-    pub path: String,
-    pub code: Code,
-    pub problem: String,
-    /// Why it matters here, in sentences; `None` if that of its code explains it.
-    pub reason: Option<String>,
-    pub remedy: String,
-}
-
-impl Finding {
-    /// A finding with the reason and the remedy of its code.
-    pub fn new(code: Code, path: impl Into<String>, problem: impl fmt::Display) -> Self {
-        Self {
-            path: path.into(),
-            code,
-            problem: problem.to_string(),
-            reason: None,
-            remedy: code.row().entry.remedy.to_owned(),
-        }
-    }
-
-    /// Replaces the reason.
-    #[must_use]
-    pub fn with_reason(self, reason: impl Into<String>) -> Self {
-        Self { reason: Some(reason.into()), ..self }
-    }
-
-    /// Replaces the remedy.
-    #[must_use]
-    pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
-        Self { remedy: remedy.into(), ..self }
-    }
-
-    /// Prefixes the path.
-    #[must_use]
-    pub fn below(self, path: &str) -> Self {
-        Self { path: join(path, &self.path), ..self }
-    }
-
-    /// The problem and the reason, in sentences.
-    pub fn message(&self) -> String {
-        let period = if self.problem.ends_with('.') { "" } else { "." };
-        format!("{}{period} {}", self.problem, self.reason.as_deref().unwrap_or(self.code.row().entry.why))
-    }
-
-    /// The remedy, if it differs from that of its code.
-    pub fn own_remedy(&self) -> Option<&str> {
-        (self.remedy != self.code.row().entry.remedy).then_some(self.remedy.as_str())
-    }
-}
 
 /// The cluster that the manifests are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +59,7 @@ pub struct TargetCluster {
 }
 
 /// The findings of a workload, which is added to the context for the objects that follow.
-pub fn workload(workload: &Workload<'_>, context: &mut LintContext<'_>) -> Vec<Finding> {
+fn workload(workload: &Workload<'_>, context: &mut LintContext<'_>) -> Vec<Finding> {
     let PodSpec { template, spec, mut findings, placeholders, suggests_windows } = workload.pod_spec();
     if let Some(template) = &template {
         context.add_workload(workload, template, suggests_windows);
@@ -124,7 +71,7 @@ pub fn workload(workload: &Workload<'_>, context: &mut LintContext<'_>) -> Vec<F
         }
         let invalid: Vec<_> = findings.iter().map(|finding| finding.path.clone()).chain(placeholders).collect();
         let prefix = workload.spec_path();
-        let mut of_rules = check(workload, template, &spec, &placement, context);
+        let mut of_rules = rules(workload, template, &spec, &placement, context);
         of_rules.retain(|finding| !is_consequence(finding, &invalid, &prefix));
         of_rules.retain(|finding| !(workload.is_patch() && finding.code.row().is_about_absence));
         findings.extend(of_rules);
@@ -134,7 +81,7 @@ pub fn workload(workload: &Workload<'_>, context: &mut LintContext<'_>) -> Vec<F
 }
 
 /// Applies all rules to a pod spec.
-fn check(
+fn rules(
     workload: &Workload<'_>,
     template: &Template,
     spec: &Value,
@@ -172,7 +119,7 @@ fn is_consequence(finding: &Finding, invalid: &[String], spec: &str) -> bool {
 }
 
 /// The findings of a RuntimeClass.
-pub fn runtime_class(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+fn runtime_class(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let selector = object["scheduling"]["nodeSelector"].as_object().into_iter().flatten();
     let of_os = selector.filter(|(key, _)| key.as_str() == label::OS);
     let values = of_os.filter_map(|(key, value)| Some((key, value.as_str()?)));
@@ -184,13 +131,8 @@ pub fn runtime_class(object: &Value, context: &LintContext<'_>) -> Vec<Finding> 
     workload::api_version(object, context.target.minor).into_iter().chain(values).collect()
 }
 
-/// The findings of a KubeletConfiguration.
-pub fn kubelet_configuration(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
-    kubelet_configuration::check(object, context.target.minor)
-}
-
 /// The findings of an object of Cluster API.
-pub fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let mut findings = kubelet_configuration::in_files(object, context.target.minor);
     findings.extend(machine_labels(object, context));
     findings.extend(context.machines.findings(object));
@@ -211,13 +153,8 @@ fn machine_labels(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     lost.map(|(path, key)| Finding::new(Code::MachineLabel, path, problem(key))).collect()
 }
 
-/// The findings of a Node.
-pub fn node(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
-    context.nodes.findings(object["metadata"]["name"].as_str().unwrap_or_default())
-}
-
 /// The findings of a Service of core/v1.
-pub fn service(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+fn service(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let mut findings = service::check(object, context);
     findings.extend(workload::api_version(object, context.target.minor));
     findings.sort();

@@ -18,7 +18,7 @@ use winpool_rules::{
     },
 };
 
-use super::{Code, Finding, linted_nodes::finding};
+use super::{Code, Finding, finding::title, linted_nodes::finding};
 
 /// The field with the version of the machines.
 const VERSION: &str = "spec.template.spec.version";
@@ -157,13 +157,6 @@ fn text(value: &Value) -> &str {
 fn key(object: &Value) -> Key {
     let metadata = &object["metadata"];
     [&object["kind"], &metadata["namespace"], &metadata["name"]].map(|part| text(part).to_owned()).into()
-}
-
-fn title(object: &Value) -> String {
-    match key(object) {
-        (kind, namespace, name) if namespace.is_empty() => format!("{kind} {name}"),
-        (kind, namespace, name) => format!("{kind} {namespace}/{name}"),
-    }
 }
 
 /// A MachineDeployment or MachinePool.

@@ -20,7 +20,9 @@ use winpool_workload::{
 };
 
 use super::{
-    LintedMachines, LintedNodes, TargetCluster, Workload,
+    TargetCluster, Workload,
+    cluster_api::LintedMachines,
+    linted_nodes::LintedNodes,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
     workload::group,
 };
@@ -121,8 +123,8 @@ fn is_windows(system: Option<System>, seems_windows: bool) -> bool {
 
 impl<'a> LintContext<'a> {
     /// A context with the pools and RuntimeClasses of the manifests.
-    pub fn new(target: TargetCluster, state: &SchedulingState, lookups: &'a LookupFn<'a>) -> Self {
-        let (has_pools, mut state) = (!state.pools.is_empty(), state.clone());
+    pub fn new(target: TargetCluster, mut state: SchedulingState, lookups: &'a LookupFn<'a>) -> Self {
+        let has_pools = !state.pools.is_empty();
         if !has_pools {
             state.pools.push(any_windows_nodes());
         }
@@ -154,20 +156,6 @@ impl<'a> LintContext<'a> {
     /// The minor of the cluster, if it was given.
     pub(super) fn given_minor(&self) -> Option<Minor> {
         (!self.target.is_default).then_some(self.target.minor)
-    }
-
-    /// The context of manifests with pools that select nodes by these keys, with or without csi-proxy, with Kustomizations that
-    /// replace these images, and with these nodes and machines.
-    #[must_use]
-    pub fn with(
-        self,
-        selected_keys: BTreeSet<String>,
-        has_csi_proxy: bool,
-        replaced_images: ReplacedImages,
-        nodes: LintedNodes,
-        machines: LintedMachines,
-    ) -> Self {
-        Self { selected_keys, has_csi_proxy, replaced_images, nodes, machines, ..self }
     }
 
     /// The names of the RuntimeClasses in the manifests, with those of their pools.

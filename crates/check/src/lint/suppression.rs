@@ -7,17 +7,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use winpool_api::names::annotation::LINT_IGNORE;
-use winpool_check::{
-    lint::{Code, Finding, UnknownCode, Workload},
-    manifests::{Location, Manifest},
-};
 
-use super::finding::{LocatedFinding, title};
+use super::{Code, Finding, LocatedFinding, UnknownCode, Workload, finding::title};
+use crate::manifests::{Location, Manifest};
 
 const COMMENT: &str = "winpool:ignore";
 
 /// The suppressions of a run.
-#[derive(Default)]
 pub struct Suppressions(Vec<Suppression>);
 
 /// A comment or annotation for one code.
@@ -45,14 +41,12 @@ enum Scope {
 pub type IndexedFinding = (Option<usize>, LocatedFinding);
 
 impl Suppressions {
-    /// Adds the comments in the files of objects.
-    pub fn add_comments(&mut self, objects: &[Manifest]) {
+    /// The comments in the files of objects.
+    pub fn of_comments(objects: &[Manifest]) -> Self {
         let mut seen = HashSet::new();
-        for location in objects.iter().map(|manifest| &manifest.location) {
-            if seen.insert(location.file()) && location.text().contains(COMMENT) {
-                self.0.extend(comments(location.file(), location.text()));
-            }
-        }
+        let locations = objects.iter().map(|manifest| &manifest.location);
+        let files = locations.filter(|location| seen.insert(location.file()) && location.text().contains(COMMENT));
+        Self(files.flat_map(|location| comments(location.file(), location.text())).collect())
     }
 
     pub fn add_annotations(&mut self, index: usize, location: &Location, object: &Value) {
