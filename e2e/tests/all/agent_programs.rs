@@ -121,7 +121,7 @@ fn lint_and_render_print_the_same_bytes_on_windows_and_on_linux() {
     for (arguments, status) in [
         (&["lint", "-f", profile, "-f", pool, "-f", old_pool][..], 0),
         (&["lint", "-f", pool, "--output", "sarif"], 1),
-        (&["lint", "-f", "../../tests/lint/daemonset-runtime-class/bad.yaml"], 1),
+        (&["lint", "-f", "../../crates/check/tests/lint/daemonset-runtime-class/bad.yaml"], 1),
         (&["lint", "-f", "none.yaml"], 2),
         (&["render", "-f", profile, "-f", pool, "-f", old_pool], 0),
         (&["render", "-f", profile, "-f", pool, "--output", "json", "--kubernetes", "1.30"], 0),

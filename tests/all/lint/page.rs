@@ -12,7 +12,7 @@ use winpool_facts::{
     pod_fields::{REJECTED, REJECTED_UNLISTED},
 };
 
-use super::{corpus, winpool};
+use super::winpool;
 use crate::api_page::wrapped;
 
 fn file() -> PathBuf {
@@ -25,7 +25,8 @@ fn page() -> String {
 
 /// The lines of a manifest of a code, without indentation.
 fn manifest(code: &str, name: &str) -> Vec<String> {
-    let text = fs::read_to_string(corpus().join(format!("{code}/{name}.yaml"))).unwrap();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/check/tests/lint");
+    let text = fs::read_to_string(format!("{folder}/{code}/{name}.yaml")).unwrap();
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 

@@ -1,8 +1,6 @@
 //! Known issues of versions in manifests: found where the version and what the issue depends on are known, and nowhere else.
 
-use std::path::Path;
-
-use super::winpool;
+use super::*;
 
 /// A Windows node.
 fn node(name: &str, pool: &str, kubelet: &str, runtime: &str) -> String {
@@ -53,18 +51,19 @@ const DATA: &str = "{name: d, emptyDir: {}}";
 const KUBELET: &str = "v1.37.0";
 const CONTAINERD: &str = "2.4.0";
 
+fn check(text: &str, minor: Option<u32>) -> LintReport {
+    check_bytes(text.as_bytes(), minor.map(Minor), &|_| None)
+}
+
 /// The known issues as `object path issue`, and whether a note says that versions are unknown.
-fn found(text: &str, args: &[&str]) -> (Vec<String>, bool) {
-    let run = winpool(Path::new("."), &[&["-f", "-", "-o", "json"], args].concat(), text);
-    let findings = run.json()["findings"].as_array().unwrap().clone();
-    let known = findings.iter().filter(|finding| finding["code"] == "known-issue");
-    let text_of = |finding: &serde_json::Value, field: &str| finding[field].as_str().unwrap().to_owned();
-    let line = |finding| {
-        let id = text_of(finding, "message").split(' ').next().unwrap().to_owned();
-        let last = text_of(finding, "path").rsplit('.').next().unwrap().to_owned();
-        format!("{} {last} {id}", text_of(finding, "object"))
+fn found(text: &str, minor: Option<u32>) -> (Vec<String>, bool) {
+    let report = check(text, minor);
+    let known = report.findings.iter().filter(|found| found.finding.code == Code::KnownIssue);
+    let line = |LocatedFinding { object, finding, .. }: &LocatedFinding| {
+        let last = finding.path.rsplit('.').next().unwrap();
+        format!("{object} {last} {}", finding.problem.split(' ').next().unwrap())
     };
-    (known.map(line).collect(), run.stderr.contains("not checked: the versions of the nodes"))
+    (known.map(line).collect(), report.undetermined > 0)
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn an_issue_of_nodes_is_found_where_pods_use_what_it_depends_on() {
         ("a kubelet without version", node("win-1", "web", "unknown", CONTAINERD) + &web(SUB_PATHS, DATA), &[]),
     ];
     for (name, text, expected) in table {
-        let (mut issues, noted) = found(&text, &["--kubernetes", "1.34"]);
+        let (mut issues, noted) = found(&text, Some(34));
         issues.sort();
         assert_eq!(issues, expected, "{name}");
         assert!(!noted, "{name}");
@@ -123,17 +122,21 @@ fn an_issue_of_nodes_is_found_where_pods_use_what_it_depends_on() {
 fn without_nodes_an_issue_of_the_kubelet_is_found_only_if_every_release_of_the_given_minor_has_it() {
     let hook = "lifecycle: {postStart: {exec: {command: [app.exe]}}}";
     let paths = || deployment("web", SUB_PATHS, DATA);
-    let table: [(String, &[&str], &[&str], bool); 7] = [
-        (paths(), &["--kubernetes", "1.36"], &["Deployment shop/web subPath kubernetes-112630"], false),
-        (paths(), &["--kubernetes", "1.37"], &[], false),
-        (paths(), &[], &[], true),
-        (deployment("web", hook, DATA), &["--kubernetes", "1.32"], &[], true),
-        (deployment("web", hook, DATA), &["--kubernetes", "1.33"], &[], false),
-        (deployment("web", EXEC, DATA), &["--kubernetes", "1.30"], &[], true),
-        (deployment("web", "", DATA), &[], &[], false),
+    let table: [(String, Option<u32>, &[&str], bool); 7] = [
+        (paths(), Some(36), &["Deployment shop/web subPath kubernetes-112630"], false),
+        (paths(), Some(37), &[], false),
+        (paths(), None, &[], true),
+        (deployment("web", hook, DATA), Some(32), &[], true),
+        (deployment("web", hook, DATA), Some(33), &[], false),
+        (deployment("web", EXEC, DATA), Some(30), &[], true),
+        (deployment("web", "", DATA), None, &[], false),
     ];
-    for (text, args, expected, noted) in table {
-        assert_eq!(found(&text, args), (expected.iter().map(ToString::to_string).collect(), noted), "{args:?}\n{text}");
+    for (text, minor, expected, noted) in table {
+        assert_eq!(
+            found(&text, minor),
+            (expected.iter().map(ToString::to_string).collect(), noted),
+            "{minor:?}\n{text}"
+        );
     }
 }
 
@@ -159,45 +162,39 @@ fn the_version_of_machines_that_a_pool_selects_decides_which_issues_their_kubele
     let linux = machines("md-0", "linux", "v1.36.2", "Linux");
     let (issue, of_pods) =
         ("MachineDeployment capi/win version kubernetes-140066", "Deployment shop/web subPath kubernetes-112630");
-    let table: [(&str, String, &[&str], &[&str], bool); 7] = [
-        ("affected", machines("win", "web", "v1.36.2", "Windows") + &web, &[], &[of_pods, issue], false),
-        ("fixed", machines("win", "web", "v1.37.0", "Windows") + &web, &[], &[], false),
-        (
-            "the version is more precise",
-            machines("win", "web", "v1.37.0", "Windows") + &web,
-            &["--kubernetes", "1.37"],
-            &[],
-            false,
-        ),
-        ("no pool selects them", machines("win", "batch", "v1.36.2", "Windows"), &[], &[], false),
-        ("Linux", linux.clone(), &[], &[], false),
-        ("a placeholder", machines("win", "web", "${KUBERNETES_VERSION}", "Windows") + &web, &[], &[], true),
+    let table: [(&str, String, Option<u32>, &[&str], bool); 7] = [
+        ("affected", machines("win", "web", "v1.36.2", "Windows") + &web, None, &[of_pods, issue], false),
+        ("fixed", machines("win", "web", "v1.37.0", "Windows") + &web, None, &[], false),
+        ("the version is more precise", machines("win", "web", "v1.37.0", "Windows") + &web, Some(37), &[], false),
+        ("no pool selects them", machines("win", "batch", "v1.36.2", "Windows"), None, &[], false),
+        ("Linux", linux.clone(), None, &[], false),
+        ("a placeholder", machines("win", "web", "${KUBERNETES_VERSION}", "Windows") + &web, None, &[], true),
         (
             "a Node",
             node("win-1", "x", "v1.36.3", CONTAINERD).replace("agentpool: x", "node.cluster.x-k8s.io/pool: web")
                 + &machines("win", "web", "v1.37.0", "Windows")
                 + &web,
-            &[],
+            None,
             &[of_pods],
             false,
         ),
     ];
-    for (name, text, args, expected, noted) in table {
-        let (mut issues, versions_are_unknown) = found(&(pool_of_machines() + &text), args);
+    for (name, text, minor, expected, noted) in table {
+        let (mut issues, versions_are_unknown) = found(&(pool_of_machines() + &text), minor);
         issues.sort();
         assert_eq!(issues, expected, "{name}");
         assert_eq!(versions_are_unknown, noted, "{name}");
     }
     let acknowledged =
         pool("web", "kubernetes-140066,kubernetes-112630").replace("agentpool:", "node.cluster.x-k8s.io/pool:");
-    assert_eq!(found(&(acknowledged + &machines("win", "web", "v1.36.2", "Windows") + &web), &[]).0, [""; 0]);
+    assert_eq!(found(&(acknowledged + &machines("win", "web", "v1.36.2", "Windows") + &web), None).0, [""; 0]);
 }
 
 #[test]
 fn machines_for_windows_whose_version_is_not_compared_are_counted_and_named() {
     let note = |text: &str| {
-        let run = winpool(Path::new("."), &["-f", "-"], text);
-        run.stderr.lines().find(|line| line.contains("groups of machines")).unwrap_or_default().to_owned()
+        let notes = check(text, None).notes().into_iter();
+        notes.filter(|note| note.contains("groups of machines")).collect::<String>()
     };
     let two =
         machines("win", "web", "${KUBERNETES_VERSION}", "Windows") + &machines("win-2", "web", "v1.36.2", "Windows");
@@ -217,33 +214,28 @@ fn the_skew_of_machines_is_compared_with_their_control_plane_or_the_given_minor(
                          controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\nmetadata: {name: shop, namespace: \
                          capi}\nspec: {version: v1.36.1}\n";
     let of_machines = |version: &str| pool_of_machines() + &machines("win", "web", version, "Windows");
-    let table: [(String, &[&str], &str); 7] = [
+    let table: [(String, Option<u32>, &str); 7] = [
         (
             of_machines("v1.37.0") + control_plane,
-            &[],
+            None,
             "kubelet v1.37.0 is newer than the API server: KubeadmControlPlane capi/shop has 1.36.",
         ),
         (
             of_machines("v1.32.13") + control_plane,
-            &["--kubernetes", "1.32"],
+            Some(32),
             "kubelet v1.32.13 is too old for the API server: KubeadmControlPlane capi/shop has 1.36.",
         ),
-        (of_machines("v1.33.13") + control_plane, &[], ""),
-        (
-            of_machines("v1.37.0"),
-            &["--kubernetes", "1.36"],
-            "kubelet v1.37.0 is newer than the API server: --kubernetes has 1.36.",
-        ),
-        (of_machines("v1.37.0"), &["--kubernetes", "1.37"], ""),
-        (of_machines("v1.37.0"), &[], ""),
-        (of_machines("v1.37.0") + &control_plane.replace("v1.36.1", "${VERSION}"), &[], ""),
+        (of_machines("v1.33.13") + control_plane, None, ""),
+        (of_machines("v1.37.0"), Some(36), "kubelet v1.37.0 is newer than the API server: --kubernetes has 1.36."),
+        (of_machines("v1.37.0"), Some(37), ""),
+        (of_machines("v1.37.0"), None, ""),
+        (of_machines("v1.37.0") + &control_plane.replace("v1.36.1", "${VERSION}"), None, ""),
     ];
-    for (text, args, expected) in table {
-        let run = winpool(Path::new("."), &[&["-f", "-", "-o", "json"], args].concat(), &text);
-        let findings = run.json()["findings"].as_array().unwrap().clone();
-        let of_skew: Vec<_> = findings.iter().filter(|finding| finding["code"] == "version-skew").collect();
-        let messages: Vec<_> = of_skew.iter().map(|finding| finding["message"].as_str().unwrap()).collect();
-        assert_eq!(messages.len(), usize::from(!expected.is_empty()), "{args:?} {messages:?}\n{text}");
+    for (text, minor, expected) in table {
+        let findings = check(&text, minor).findings.into_iter();
+        let of_skew = findings.filter(|found| found.finding.code == Code::VersionSkew);
+        let messages: Vec<_> = of_skew.map(|found| found.finding.message()).collect();
+        assert_eq!(messages.len(), usize::from(!expected.is_empty()), "{minor:?} {messages:?}\n{text}");
         assert!(messages.iter().all(|message| message.starts_with(expected)), "{messages:?}");
     }
 }
@@ -256,24 +248,24 @@ fn issues_of_kube_proxy_are_found_by_its_image_and_by_the_fields_of_services_wit
     let of_local = "Service shop/web internalTrafficPolicy kubernetes-134031";
     let of_image = "DaemonSet kube-system/proxy image kubernetes-131506";
     let headless = service("internalTrafficPolicy: Local, clusterIP: None");
-    let table: [(String, &[&str], &[&str]); 10] = [
-        (web.clone() + &headless, &["--kubernetes", "1.30"], &[]),
-        (kube_proxy("v1.33.1"), &[], &[of_image]),
-        (kube_proxy("v1.33.2"), &[], &[]),
-        (kube_proxy("v1.33.1").replace("windows", "linux"), &[], &[]),
-        (web.clone() + &local + &kube_proxy("v1.33.5"), &[], &[of_local]),
-        (web.clone() + &local + &kube_proxy("v1.33.6"), &["--kubernetes", "1.30"], &[]),
-        (web.clone() + &local, &["--kubernetes", "1.30"], &[of_local]),
-        (web.clone() + &local, &["--kubernetes", "1.33"], &[]),
-        (linux + &local, &["--kubernetes", "1.30"], &[]),
+    let table: [(String, Option<u32>, &[&str]); 10] = [
+        (web.clone() + &headless, Some(30), &[]),
+        (kube_proxy("v1.33.1"), None, &[of_image]),
+        (kube_proxy("v1.33.2"), None, &[]),
+        (kube_proxy("v1.33.1").replace("windows", "linux"), None, &[]),
+        (web.clone() + &local + &kube_proxy("v1.33.5"), None, &[of_local]),
+        (web.clone() + &local + &kube_proxy("v1.33.6"), Some(30), &[]),
+        (web.clone() + &local, Some(30), &[of_local]),
+        (web.clone() + &local, Some(33), &[]),
+        (linux + &local, Some(30), &[]),
         (
             web + &service("ipFamilyPolicy: RequireDualStack"),
-            &["--kubernetes", "1.32"],
+            Some(32),
             &["Service shop/web ipFamilyPolicy kubernetes-136241"],
         ),
     ];
-    for (text, args, expected) in table {
-        assert_eq!(found(&text, args).0, expected, "{args:?}\n{text}");
+    for (text, minor, expected) in table {
+        assert_eq!(found(&text, minor).0, expected, "{minor:?}\n{text}");
     }
 }
 
@@ -290,23 +282,24 @@ fn an_issue_that_the_pools_of_the_nodes_acknowledge_is_not_reported() {
     ];
     for (pools, expected) in table {
         let with_nodes = pools.clone() + &both + &any;
-        assert_eq!(found(&with_nodes, &[]).0.len(), expected, "{pools}");
-        assert_eq!(found(&(pools.clone() + &any), &["--kubernetes", "1.36"]).0.len(), expected, "{pools}");
+        assert_eq!(found(&with_nodes, None).0.len(), expected, "{pools}");
+        assert_eq!(found(&(pools.clone() + &any), Some(36)).0.len(), expected, "{pools}");
     }
     let only_web = pool("web", issue) + &pool("batch", "") + &both + &deployment("web", SUB_PATHS, DATA);
-    assert_eq!(found(&only_web, &[]).0, [""; 0]);
+    assert_eq!(found(&only_web, None).0, [""; 0]);
 }
 
 #[test]
 fn a_finding_has_the_versions_and_the_remedy() {
     let text = node("win-1", "web", "v1.36.3", CONTAINERD) + &deployment("web", SUB_PATHS, DATA);
-    let line = |text: &str, args: &[&str]| {
-        let run = winpool(Path::new("."), &[&["-", "--ignore", "sub-path"], args].concat(), text);
-        run.stdout.lines().next().unwrap().split_once("subPath: ").unwrap().1.to_owned()
+    let line = |text: &str, minor: Option<u32>| {
+        let mut findings = check(text, minor).findings.into_iter();
+        let found = findings.find(|found| found.finding.code == Code::KnownIssue).unwrap();
+        format!("{}. Remedy: {}", found.finding.problem, found.finding.remedy)
     };
     let begin = "kubernetes-112630 (medium): pods with several subPath mounts stay Terminating, because handles to files are leaked. ";
     let end = ". Remedy: upgrade kubelet to v1.37.0 or later, or mount at most one subPath for each pod";
-    assert_eq!(line(&text, &[]), format!("{begin}1 node runs kubelet v1.36.3{end}"));
+    assert_eq!(line(&text, None), format!("{begin}1 node runs kubelet v1.36.3{end}"));
     let alone = deployment("web", SUB_PATHS, DATA);
-    assert_eq!(line(&alone, &["--kubernetes", "1.36"]), format!("{begin}Every kubelet 1.36 has it{end}"));
+    assert_eq!(line(&alone, Some(36)), format!("{begin}Every kubelet 1.36 has it{end}"));
 }
