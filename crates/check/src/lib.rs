@@ -1,4 +1,4 @@
-//! What is checked on request: manifests in files, and what was read of a cluster. Each module is what one command finds.
+//! What is computed on request, from manifests in files and what was read of a cluster. Each module is what one command finds.
 
 pub mod adopt;
 pub mod catalogue;
