@@ -18,6 +18,8 @@ use super::{
 
 /// The interval between two observations of a service.
 const POLL: Duration = Duration::from_millis(250);
+/// How long nothing is said while a service is waited for.
+const QUIET: Duration = Duration::from_secs(5);
 /// How long containerd may take to start a sandbox, for which it may have to pull the pause image.
 const SANDBOX_LIMIT: Duration = Duration::from_secs(120);
 
@@ -264,23 +266,34 @@ impl<'a> Cycle<'a> {
     }
 
     fn stop(&self, service: &str) -> io::Result<()> {
-        let stopped = |state| matches!(state, None | Some(ServiceState::Stopped));
         // A service accepts no stop during its start.
-        self.wait_for_state(service, |state| state != Some(ServiceState::Pending))?;
+        self.wait_for_state(service, "started", |state| Ok(state != Some(ServiceState::Pending)))?;
         match self.host.stop(service) {
-            Ok(()) if stopped(self.wait_for_state(service, stopped)?) => return Ok(()),
+            Ok(()) if self.wait_until_stopped(service)? => return Ok(()),
             Err(error) if self.host.state(service)? != Some(ServiceState::Pending) => return Err(error),
             _ => {}
         }
         if let Some(pid) = self.host.process(service)? {
+            tracing::warn!(service, pid, "the service does not stop, and its processes are ended");
             self.host.kill(pid)?;
         }
-        match self.wait_for_state(service, stopped)? {
-            state if stopped(state) => Ok(()),
-            // Wine reports a service that was killed during its start as starting for ever, and starts it again.
-            Some(ServiceState::Pending) if self.host.process(service)?.is_none() => Ok(()),
-            _ => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not stop, and cannot be killed")),
+        match self.wait_until_stopped(service)? {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not stop, and cannot be killed")),
         }
+    }
+
+    /// Whether a service has stopped within the time limit. One without a process has, whatever it reported last: the kubelet ends after
+    /// it has reported that it stops (kubernetes/kubernetes v1.37.2, `pkg/windows/service/service.go`), and Wine does not notice that.
+    fn wait_until_stopped(&self, service: &str) -> io::Result<bool> {
+        let has_stopped = |state| {
+            Ok(match state {
+                None | Some(ServiceState::Stopped) => true,
+                Some(ServiceState::Pending) => self.host.process(service)?.is_none(),
+                Some(ServiceState::Running { .. }) => false,
+            })
+        };
+        has_stopped(self.wait_for_state(service, "stopped", has_stopped)?)
     }
 
     /// Waits until no process of a program runs, and kills those that do not end in time. RKE2 reports its service as stopped while its
@@ -298,7 +311,7 @@ impl<'a> Cycle<'a> {
 
     fn start(&self, service: &str) -> io::Result<()> {
         self.host.start(service)?;
-        match self.wait_for_state(service, |state| state != Some(ServiceState::Pending))? {
+        match self.wait_for_state(service, "started", |state| Ok(state != Some(ServiceState::Pending)))? {
             Some(ServiceState::Running { .. }) => Ok(()),
             Some(ServiceState::Stopped) => Err(io::Error::other("it ended during its start")),
             Some(ServiceState::Pending) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not finish its start")),
@@ -310,13 +323,25 @@ impl<'a> Cycle<'a> {
     fn wait_for_state(
         &self,
         service: &str,
-        expected: impl Fn(Option<ServiceState>) -> bool,
+        expected: &str,
+        is_expected: impl Fn(Option<ServiceState>) -> io::Result<bool>,
     ) -> io::Result<Option<ServiceState>> {
         let began = self.host.now();
+        let mut next_message = QUIET;
         loop {
             let state = self.host.state(service)?;
-            if expected(state) || elapsed(began, self.host.now()) >= self.limits.service {
+            let waited = elapsed(began, self.host.now());
+            if is_expected(state)? || waited >= self.limits.service {
                 return Ok(state);
+            }
+            if waited >= next_message {
+                next_message += QUIET;
+                let (seconds, limit) = (waited.as_secs(), self.limits.service.as_secs());
+                tracing::info!(
+                    service,
+                    ?state,
+                    "waiting until the service has {expected}, for {seconds} s of {limit} s"
+                );
             }
             self.host.sleep(POLL);
         }

@@ -114,6 +114,10 @@ fn changed_on_node(changed: &[String]) -> String {
 fn phase_of_change(change: &CurrentChange, error: String) -> (NodeConfigPhase, &'static str, String) {
     match (&change.direction, change.stage) {
         (Direction::Apply, ChangeStage::Confirm(_)) => (NodeConfigPhase::Verifying, "", error),
+        (Direction::Apply, ChangeStage::Restart) if error.is_empty() => {
+            let services: Vec<_> = change.plan.restarts.iter().map(|restart| restart.service.as_str()).collect();
+            (NodeConfigPhase::Applying, "", format!("restarting {}", services.join(", ")))
+        }
         (Direction::Apply, _) => (NodeConfigPhase::Applying, "", error),
         (Direction::RollBack(failure), _) => {
             let progress =
@@ -144,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        change_plan::{ChangePlan, RefusalReason},
+        change_plan::{ChangePlan, RefusalReason, Restart},
         journal::RollbackCause,
     };
 
@@ -159,7 +163,9 @@ mod tests {
     #[test]
     fn the_phase_is_that_of_the_desired_configuration() {
         let change = |stage, rolled_back: bool| {
-            let mut change = CurrentChange::new(id("b", 1), ChangePlan::default());
+            let kubelet = Restart { service: "kubelet".into(), program: None, children: Vec::new(), health: None };
+            let plan = ChangePlan { restarts: vec![kubelet], ..ChangePlan::default() };
+            let mut change = CurrentChange::new(id("b", 1), plan);
             change.stage = stage;
             if rolled_back {
                 change.direction = Direction::RollBack(failure());
@@ -175,7 +181,7 @@ mod tests {
         for (journal, desired, expected) in [
             (Journal::default(), id("b", 1), "Pending   "),
             (change(ChangeStage::Write, false), id("b", 1), "Applying   web-a"),
-            (change(ChangeStage::Restart, false), id("b", 1), "Applying   web-a"),
+            (change(ChangeStage::Restart, false), id("b", 1), "Applying  restarting kubelet web-a"),
             (change(ChangeStage::Verify(since), false), id("b", 1), "Applying   web-a"),
             (change(ChangeStage::Confirm(since), false), id("b", 1), "Verifying   web-a"),
             (
