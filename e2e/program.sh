@@ -27,13 +27,17 @@ kubectl kubernetes k8s.io/kubernetes/cmd/kubectl
 kubeadm kubernetes k8s.io/kubernetes/cmd/kubeadm
 kubelet.exe kubernetes k8s.io/kubernetes/cmd/kubelet
 kubelet-for-wine.exe kubernetes k8s.io/kubernetes/cmd/kubelet
+kubeadm.exe kubernetes k8s.io/kubernetes/cmd/kubeadm
+kube-log-runner.exe kubernetes k8s.io/component-base/logs/kube-log-runner
 etcd etcd go.etcd.io/etcd/server/v3
 containerd containerd github.com/containerd/containerd/v2/cmd/containerd
 containerd.exe containerd github.com/containerd/containerd/v2/cmd/containerd
 ctr containerd github.com/containerd/containerd/v2/cmd/ctr
 containerd-2.3 containerd-2.3 github.com/containerd/containerd/v2/cmd/containerd
+containerd-2.3.exe containerd-2.3 github.com/containerd/containerd/v2/cmd/containerd
 ctr-2.3 containerd-2.3 github.com/containerd/containerd/v2/cmd/ctr
 containerd-1.7 containerd-1.7 github.com/containerd/containerd/cmd/containerd
+containerd-1.7.exe containerd-1.7 github.com/containerd/containerd/cmd/containerd
 ctr-1.7 containerd-1.7 github.com/containerd/containerd/cmd/ctr
 helm helm helm.sh/helm/v4/cmd/helm
 prometheus prometheus github.com/prometheus/prometheus/cmd/prometheus
@@ -115,8 +119,9 @@ published() {
       ;;
     containerd*)
       address=$github/containerd/containerd/releases/download/v$2/containerd-static-$2-linux-$architecture.tar.gz
-      if [[ $3 == *.exe ]]; then address=${address/static-$2-linux/$2-windows}; fi
-      sums=$address.sha256sum member=bin/${3%%-*}
+      member=bin/${3%%[-.]*}
+      if [[ $3 == *.exe ]]; then address=${address/static-$2-linux/$2-windows} member+=.exe; fi
+      sums=$address.sha256sum
       ;;
     prometheus)
       # Module v0.316.0 is release 3.16.0.

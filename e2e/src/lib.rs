@@ -42,7 +42,6 @@ pub mod requests;
 pub mod rollout;
 pub mod shared;
 pub mod wait;
-pub mod windows_machine;
 pub mod windows_node;
 pub mod wine;
 

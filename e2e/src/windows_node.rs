@@ -1,20 +1,35 @@
-//! A Windows node under Wine: `winpool-agent.exe run`, and the stand-ins for the kubelet and containerd as Windows services.
-//! The API server is the real one.
+//! A Windows node under Wine, joined to the real API server: the kubelet and containerd as Windows services, and
+//! `winpool-agent.exe run`.
+//!
+//! Its programs are upstream's, and differ from a node with Windows in this:
+//! - No container runs, because Wine has no host compute service: containerd makes no sandbox, so that pods stay pending.
+//! - There are no sockets of UNIX, so that the kubelet has no device plugins and no CSI drivers (`program.sh`).
+//! - The kubelet finds no address of the node: the API server does not reach it, tests do on loopback.
+//! - What the kubelet measures of the node is what `e2e/windows/dll/pdh.c` answers.
+//! - containerd is a child process of its service, as with a service wrapper: its own service needs a parent that Wine does not show.
+//!
+//! With [`Programs::Scripted`] they are stand-ins that fail as a test asks, in ways that upstream's do not show on request.
+
+mod system;
 
 use std::{
     fs,
     net::Ipv4Addr,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
+use kube::{Client, Config};
+use serde_json::{Value, json};
 use winpool_agent::journal::{JOURNAL, Journal};
 
+pub use self::system::Release;
 use crate::{
+    assets,
     control_plane::{ControlPlane, User},
     network::{free_port, http_get},
     process::Process,
@@ -31,88 +46,219 @@ pub const RESTORE_SERVICE: &str = "winpool-restore";
 const KUBELET: &str = "kubelet";
 const CONTAINERD: &str = "containerd";
 const KUBELET_PROGRAM: &str = r"C:\k\kubelet.exe";
+const KUBELET_LOG: &str = r"C:\var\log\kubelet\kubelet.log";
+const LOG_RUNNER: &str = r"C:\k\kube-log-runner.exe";
+const SERVICE_HOST: &str = r"C:\k\service-host.exe";
 const CONTAINERD_PROGRAM: &str = r"C:\Program Files\containerd\containerd.exe";
-pub(crate) const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
+const CONTAINERD_LOG: &str = r"C:\var\log\containerd.log";
+const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
 const AGENT_KUBECONFIG: &str = r"C:\etc\kubernetes\agent.conf";
-/// The time limits of the agent. The services of a simulated node need little time.
-const LIMITS: [&str; 3] = ["--service-timeout=5s", "--stable=1s", "--verify-timeout=8s"];
+const PIPE: &str = r"\\.\pipe\containerd-containerd";
+/// The network of pods, without which the kubelet reports that it is not ready. Its program is run only for a sandbox.
+const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "win-bridge"}]}"#;
 
-/// A node. Everything that runs on it ends with this value.
+/// The programs of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Programs {
+    /// Upstream's kubelet, and the containerd of this name in `e2e/program.sh`.
+    Upstream { containerd: &'static str },
+    /// Stand-ins, whose failures are in a file beside their configuration.
+    Scripted,
+}
+
+impl Programs {
+    /// The time limits of the agent: enough for a busy machine, and not more than the services of a node need.
+    fn limits(self) -> [&'static str; 3] {
+        match self {
+            Self::Upstream { .. } => ["--service-timeout=60s", "--stable=2s", "--verify-timeout=150s"],
+            Self::Scripted => ["--service-timeout=5s", "--stable=1s", "--verify-timeout=8s"],
+        }
+    }
+}
+
+/// A node before it starts.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    pub programs: Programs,
+    /// The folder of the project's programs for Windows.
+    pub folder: &'a Path,
+    pub name: &'a str,
+    /// The value of the label `agentpool`.
+    pub pool: &'a str,
+    pub release: Release,
+    /// Fields of its KubeletConfiguration, beside those that every node has.
+    pub kubelet: Value,
+    /// Further flags of the kubelet.
+    pub kubelet_args: Vec<String>,
+    /// The configuration of containerd; without one, containerd's default.
+    pub containerd_toml: Option<String>,
+}
+
+impl<'a> Setup<'a> {
+    /// A node with upstream's programs of today, which no profile has configured.
+    pub fn new(folder: &'a Path, name: &'a str, pool: &'a str) -> Self {
+        Self {
+            programs: Programs::Upstream { containerd: "containerd.exe" },
+            folder,
+            name,
+            pool,
+            release: Release::LTSC2022,
+            kubelet: json!({}),
+            kubelet_args: Vec::new(),
+            containerd_toml: None,
+        }
+    }
+}
+
+/// A node. Everything that runs on it ends with this value; if the test has failed, the ends of its logs are printed.
 #[derive(Debug)]
 pub struct WindowsNode {
     name: String,
+    programs: Programs,
+    folder: PathBuf,
     agent: Option<Process>,
     agents: u32,
+    port: u16,
     health_port: u16,
-    programs: PathBuf,
+    original_files: Vec<(&'static str, String)>,
     logs: PathBuf,
     prefix: Prefix,
 }
 
 impl WindowsNode {
-    /// Installs a node and starts its kubelet, which registers it with the label `agentpool=<pool>`. `programs` is the
-    /// directory of the Windows programs.
-    pub fn start(control_plane: &ControlPlane, programs: &Path, name: &str, pool: &str) -> Result<Self> {
-        let prefix = Prefix::new()?;
-        let node = Self {
-            name: name.to_owned(),
+    /// Installs a node and starts its services. The kubelet registers it.
+    pub fn start(control_plane: &ControlPlane, setup: &Setup<'_>) -> Result<Self> {
+        let (port, health_port) = (free_port()?, free_port()?);
+        let mut kubelet = json!({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "address": "127.0.0.1", "port": port, "healthzPort": health_port,
+            "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "clusterDNS": ["10.96.0.10"], "clusterDomain": "cluster.local",
+            // No pressure, however full the disk of this machine is.
+            "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%"},
+        });
+        json_patch::merge(&mut kubelet, &setup.kubelet);
+        let mut node = Self {
+            name: setup.name.to_owned(),
+            programs: setup.programs,
+            folder: setup.folder.to_owned(),
             agent: None,
             agents: 0,
-            health_port: free_port()?,
-            programs: programs.to_owned(),
+            port,
+            health_port,
+            original_files: Vec::new(),
             logs: control_plane.directory().join("logs"),
-            prefix,
+            prefix: Prefix::new()?,
         };
         node.install_programs()?;
-        node.write_files(control_plane)?;
-        node.install_services(pool)?;
-        for service in [CONTAINERD, KUBELET] {
-            let state = node.helper(&["start-service", service])?;
-            ensure!(state == "Running", "{service} is {state}");
+        if setup.programs != Programs::Scripted {
+            system::set_registry(&node.prefix, setup.release, 1)?;
         }
+        let containerd = setup.containerd_toml.clone().map_or_else(|| node.default_of_containerd(), Ok)?;
+        node.original_files =
+            vec![(KUBELET_CONFIG, serde_saphyr::to_string(&kubelet)?), (CONTAINERD_CONFIG, containerd)];
+        node.write_files(control_plane)?;
+        node.install_services(setup)?;
+        node.start_services()?;
         Ok(node)
     }
 
     fn install_programs(&self) -> Result<()> {
-        for (name, path) in [("fake-kubelet", KUBELET_PROGRAM), ("fake-containerd", CONTAINERD_PROGRAM)] {
+        let own = |name: &str| self.folder.join(name);
+        let programs = match self.programs {
+            Programs::Upstream { containerd } => {
+                system::install_libraries(&self.prefix)?;
+                vec![
+                    (KUBELET_PROGRAM, assets::program("kubelet-for-wine.exe")?),
+                    (LOG_RUNNER, assets::program("kube-log-runner.exe")?),
+                    (CONTAINERD_PROGRAM, assets::program(containerd)?),
+                    (SERVICE_HOST, own("helper.exe")),
+                ]
+            }
+            Programs::Scripted => {
+                vec![(KUBELET_PROGRAM, own("fake-kubelet.exe")), (CONTAINERD_PROGRAM, own("fake-containerd.exe"))]
+            }
+        };
+        for (path, program) in programs {
             let path = self.prefix.file(path);
             fs::create_dir_all(path.parent().context("a directory")?)?;
-            symlink(self.programs.join(format!("{name}.exe")), path)?;
+            symlink(program, path)?;
         }
         Ok(())
     }
 
-    /// The content of the configuration files of a new node.
-    pub fn original_files(&self) -> [(&'static str, String); 2] {
-        let kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
-        let kubelet = format!("{kind}healthzPort: {}\n", self.health_port);
-        [(KUBELET_CONFIG, kubelet), (CONTAINERD_CONFIG, "version = 2\n".to_owned())]
+    fn default_of_containerd(&self) -> Result<String> {
+        match self.programs {
+            Programs::Scripted => Ok("version = 2\n".to_owned()),
+            Programs::Upstream { .. } => {
+                output(self.prefix.command(&self.prefix.file(CONTAINERD_PROGRAM)).args(["config", "default"]))
+            }
+        }
     }
 
     fn write_files(&self, control_plane: &ControlPlane) -> Result<()> {
-        for (path, text) in self.original_files() {
-            self.write(path, &text)?;
+        for (path, text) in &self.original_files {
+            self.write(path, text)?;
         }
-        for (user, path) in [(User::Admin, KUBELET_KUBECONFIG), (User::Agent, AGENT_KUBECONFIG)] {
-            self.write(path, &kubeconfig(control_plane, user)?)?;
+        self.write(r"C:\Program Files\containerd\cni\conf\10-pods.conflist", NETWORK)?;
+        self.write(
+            KUBELET_KUBECONFIG,
+            &with_authority(control_plane, &control_plane.kubelet_kubeconfig(&self.name)?)?,
+        )?;
+        let agent = fs::read_to_string(control_plane.kubeconfig(User::Agent))?;
+        self.write(AGENT_KUBECONFIG, &with_authority(control_plane, &agent)?)?;
+        fs::create_dir_all(self.prefix.file(r"C:\var\log\kubelet"))?;
+        Ok(())
+    }
+
+    /// As kubeadm's nodes have them (image-builder ae63061, `images/capi/ansible/windows/roles/kubernetes/tasks/sc.yml`).
+    fn install_services(&self, setup: &Setup<'_>) -> Result<()> {
+        let files = format!("--config={KUBELET_CONFIG} --kubeconfig={KUBELET_KUBECONFIG}");
+        let identity = format!("--hostname-override={} --node-labels=agentpool={}", self.name, setup.pool);
+        let mut kubelet = format!("{KUBELET_PROGRAM} --windows-service {files} {identity}");
+        let containerd = match self.programs {
+            Programs::Upstream { .. } => {
+                kubelet = format!(
+                    r"{LOG_RUNNER} --log-file={KUBELET_LOG} {kubelet} --cert-dir=C:\var\lib\kubelet\pki --root-dir=C:\var\lib\kubelet --container-runtime-endpoint=npipe:////./pipe/containerd-containerd"
+                );
+                format!(
+                    r#"{SERVICE_HOST} host {CONTAINERD_LOG} {PIPE} "{CONTAINERD_PROGRAM}" --config "{CONTAINERD_CONFIG}""#
+                )
+            }
+            Programs::Scripted => format!(r#""{CONTAINERD_PROGRAM}" --run-service"#),
+        };
+        for arg in &setup.kubelet_args {
+            kubelet = format!("{kubelet} {arg}");
+        }
+        self.helper(&["install-service", CONTAINERD, &containerd])?;
+        self.helper(&["install-service", KUBELET, &kubelet, CONTAINERD]).map(drop)
+    }
+
+    /// Starts the services, in the order in which Windows does.
+    pub fn start_services(&self) -> Result<()> {
+        for service in [CONTAINERD, KUBELET] {
+            let state = self.start_service(service)?;
+            ensure!(state == "Running", "{service} is {state}\n{}", self.logs());
         }
         Ok(())
     }
 
-    fn install_services(&self, pool: &str) -> Result<()> {
-        let containerd = format!(r#""{CONTAINERD_PROGRAM}" --run-service"#);
-        self.helper(&["install-service", CONTAINERD, &containerd])?;
-        let flags = format!("--config={KUBELET_CONFIG} --kubeconfig={KUBELET_KUBECONFIG}");
-        let identity = format!("--hostname-override={} --node-labels=agentpool={pool}", self.name);
-        let command = format!("{KUBELET_PROGRAM} --windows-service {flags} {identity}");
-        self.helper(&["install-service", KUBELET, &command, CONTAINERD]).map(drop)
+    /// Restarts Windows: its services end, and start again with another boot ID, and maybe after an update.
+    pub fn reboot(&self, release: Release, boot: u32) -> Result<()> {
+        for service in [KUBELET, CONTAINERD] {
+            self.stop_service(service)?;
+        }
+        system::set_registry(&self.prefix, release, boot)?;
+        self.start_services()
     }
 
     /// Starts the agent with further arguments, and with the permissions of `config/agent`.
     pub fn start_agent(&mut self, arguments: &[&str]) -> Result<()> {
         self.agents += 1;
-        let mut command = self.prefix.command(&self.programs.join("winpool-agent.exe"));
-        command.args(["run", "--node", &self.name]).args(LIMITS).args(arguments).env("KUBECONFIG", AGENT_KUBECONFIG);
+        let mut command = self.prefix.command(&self.folder.join("winpool-agent.exe"));
+        command.args(["run", "--node", &self.name]).args(self.programs.limits()).args(arguments);
+        command.env("KUBECONFIG", AGENT_KUBECONFIG);
         let log = self.logs.join(format!("agent-{}-{}.log", self.name, self.agents));
         self.agent = Some(Process::spawn("agent", command, &log)?);
         Ok(())
@@ -125,10 +271,13 @@ impl WindowsNode {
 
     /// Restores the node as it was before its first configuration, without an agent.
     pub fn uninstall_agent(&self) -> Result<()> {
-        let mut command = self.prefix.command(&self.programs.join("winpool-agent.exe"));
-        let output = command.arg("uninstall").args(LIMITS).stdin(Stdio::null()).output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(())
+        let mut command = self.prefix.command(&self.folder.join("winpool-agent.exe"));
+        output(command.arg("uninstall").args(self.programs.limits())).map(drop)
+    }
+
+    /// The configuration files of the node before any change.
+    pub fn original_files(&self) -> &[(&'static str, String)] {
+        &self.original_files
     }
 
     /// Whether a file or directory on the drive `C:` exists.
@@ -136,9 +285,17 @@ impl WindowsNode {
         self.prefix.file(path).exists()
     }
 
-    /// The end of the agent's log.
-    pub fn agent_log(&self) -> String {
-        self.agent.as_ref().map(Process::log_tail).unwrap_or_default()
+    /// The ends of the logs of its programs.
+    pub fn logs(&self) -> String {
+        let mut logs = self.agent.as_ref().map(Process::log_tail).unwrap_or_default();
+        for path in [CONTAINERD_LOG, KUBELET_LOG] {
+            let text = fs::read(self.prefix.file(path)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let lines: Vec<_> = text.lines().collect();
+            logs += &format!("\n--- {} of {path} ---\n", self.name);
+            logs += &lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+        }
+        logs
     }
 
     /// Starts a service, and returns its state once it is no longer pending.
@@ -166,7 +323,7 @@ impl WindowsNode {
         self.prefix.write(path, text)
     }
 
-    /// Sets how the program of a configuration file fails from its next start on.
+    /// Sets how a stand-in with this configuration file fails from its next start on.
     pub fn set_behavior(&self, config: &str, behavior: &str) -> Result<()> {
         self.write(&format!("{config}.behavior"), behavior)
     }
@@ -182,20 +339,44 @@ impl WindowsNode {
         Ok(tokio::time::timeout(Duration::from_secs(2), request).await??.0)
     }
 
+    /// The configuration that the kubelet uses.
+    pub async fn configz(&self) -> Result<Value> {
+        let mut config = Config::new(format!("https://127.0.0.1:{}", self.port).parse()?);
+        config.accept_invalid_certs = true;
+        let request = http::Request::get("/configz").body(Vec::new())?;
+        let mut configz: Value = Client::try_from(config)?.request(request).await?;
+        Ok(configz["kubeletconfig"].take())
+    }
+
     fn helper(&self, arguments: &[&str]) -> Result<String> {
-        let mut command = self.prefix.command(&self.programs.join("helper.exe"));
-        let output = command.args(arguments).stdin(Stdio::null()).output()?;
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        ensure!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
-        Ok(text)
+        let mut command = self.prefix.command(&self.folder.join("helper.exe"));
+        Ok(output(command.args(arguments)).with_context(|| format!("{arguments:?}"))?.trim().to_owned())
+    }
+}
+
+/// What a program prints.
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// How much of each log is printed after a failure.
+const LOG_LINES: usize = 15;
+
+impl Drop for WindowsNode {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
     }
 }
 
 /// A kubeconfig with the certificate authority in it, because a service finds no file of this system.
-pub(crate) fn kubeconfig(control_plane: &ControlPlane, user: User) -> Result<String> {
+fn with_authority(control_plane: &ControlPlane, kubeconfig: &str) -> Result<String> {
     let authority = control_plane.directory().join("ca.crt");
-    let text = fs::read_to_string(control_plane.kubeconfig(user))?;
     let file = format!("certificate-authority: \"{}\"", authority.display());
-    ensure!(text.contains(&file), "no {file} in {text}");
-    Ok(text.replace(&file, &format!("certificate-authority-data: {}", STANDARD.encode(fs::read(authority)?))))
+    ensure!(kubeconfig.contains(&file), "no {file} in {kubeconfig}");
+    let data = format!("certificate-authority-data: {}", STANDARD.encode(fs::read(authority)?));
+    Ok(kubeconfig.replace(&file, &data))
 }

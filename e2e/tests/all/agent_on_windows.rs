@@ -9,11 +9,11 @@ mod rounds;
 use std::time::Duration;
 
 use e2e::{
-    cluster::{Cluster, SOON, pool_spec},
+    cluster::{Cluster, SOON, pool_spec, with_fields},
     control_plane::{Options, User},
     operator::Operator,
     wait::{eventually, until},
-    windows_node::{KUBELET_CONFIG, RESTORE_SERVICE, WindowsNode},
+    windows_node::{KUBELET_CONFIG, Programs, RESTORE_SERVICE, Setup, WindowsNode},
 };
 use serde_json::{Value, json};
 use winpool_api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
@@ -41,12 +41,20 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Starts everything, and applies a first configuration with 40 pods.
+    /// Starts everything, with upstream's kubelet and containerd, and applies a first configuration with 40 pods.
     async fn start() -> Self {
-        let programs = stripped_programs();
+        Self::with(Setup::new(stripped_programs(), NODE, POOL)).await
+    }
+
+    /// The same with programs that fail as their behavior says.
+    async fn scripted() -> Self {
+        Self::with(Setup { programs: Programs::Scripted, ..Setup::new(stripped_programs(), NODE, POOL) }).await
+    }
+
+    async fn with(setup: Setup<'_>) -> Self {
         let options = Options { agents: true, ..Options::api_server_only() };
         let cluster = Cluster::start_with(options).await.unwrap();
-        let mut node = WindowsNode::start(&cluster.control_plane, programs, NODE, POOL).unwrap();
+        let mut node = WindowsNode::start(&cluster.control_plane, &setup).unwrap();
         node.start_agent(&[]).unwrap();
         let operator = cluster.start_operator(&[], &[]).await.unwrap();
         let fixture = Self { cluster, operator, node };
@@ -58,14 +66,16 @@ impl Fixture {
         fixture
     }
 
+    /// A profile that keeps the pause image of the node: nothing can be pulled.
     async fn apply_profile(&self, spec: Value) {
+        let spec = with_fields(spec, json!({ "pauseImage": { "source": "Node" } }));
         self.cluster.apply_profile("standard", spec).await.unwrap();
     }
 
     /// Waits until the pool reports that its configuration is in effect, and checks that the agent is done.
     async fn until_in_effect(&self) {
         let condition = self.cluster.until_condition(POOL, "ConfigInEffect", "True", "InEffect").await;
-        condition.unwrap_or_else(|error| panic!("{error:#}\n{}", self.node.agent_log()));
+        condition.unwrap();
         self.until_nothing_is_left().await;
     }
 
@@ -91,7 +101,7 @@ impl Fixture {
         };
         let status = || async { Ok(self.status().await) };
         let result = until("the change has ended", CHANGE, status, ended).await;
-        result.unwrap_or_else(|error| panic!("{error:#}\n{}", self.node.agent_log()))
+        result.unwrap()
     }
 
     /// Applies a profile, and checks the result. Afterwards the configuration has this number of pods.

@@ -21,17 +21,19 @@ use windows_service::{
 use crate::behavior::{Behavior, Failure};
 
 /// What a service does until the flag is set.
-type Work = Box<dyn FnOnce(&AtomicBool) + Send>;
+pub type Work = Box<dyn FnOnce(&AtomicBool) + Send>;
+/// What a service does before it reports that it runs.
+type Start = Box<dyn FnOnce() -> Work + Send>;
 
-static WORK: Mutex<Option<(Behavior, Work)>> = Mutex::new(None);
+static START: Mutex<Option<(Behavior, Start)>> = Mutex::new(None);
 static STOP: AtomicBool = AtomicBool::new(false);
 static IGNORE_STOP: AtomicBool = AtomicBool::new(false);
 
 define_windows_service!(service_entry, service_main);
 
-/// Runs this process as a service, until it is stopped.
-pub fn run(behavior: Behavior, work: impl FnOnce(&AtomicBool) + Send + 'static) -> io::Result<()> {
-    *WORK.lock().unwrap_or_else(PoisonError::into_inner) = Some((behavior, Box::new(work)));
+/// Runs this process as a service, until it is stopped or its work ends.
+pub fn run(behavior: Behavior, start: impl FnOnce() -> Work + Send + 'static) -> io::Result<()> {
+    *START.lock().unwrap_or_else(PoisonError::into_inner) = Some((behavior, Box::new(start)));
     // The name of a service with a process of its own is not used.
     service_dispatcher::start("", service_entry).map_err(io::Error::other)
 }
@@ -49,7 +51,7 @@ fn handle(control: ServiceControl) -> ServiceControlHandlerResult {
 }
 
 fn service_main(_: Vec<OsString>) {
-    let Some((behavior, work)) = WORK.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let Some((behavior, start)) = START.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     IGNORE_STOP.store(behavior.is(Failure::IgnoreStop), Ordering::Relaxed);
     let Ok(manager) = service_control_handler::register("", handle) else { return };
     let report = |current_state, controls_accepted| {
@@ -69,6 +71,7 @@ fn service_main(_: Vec<OsString>) {
             thread::park();
         }
     }
+    let work = start();
     report(ServiceState::Running, ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN);
     work(&STOP);
     report(ServiceState::Stopped, ServiceControlAccept::empty());

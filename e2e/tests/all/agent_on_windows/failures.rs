@@ -33,7 +33,7 @@ const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
 
 #[tokio::test]
 async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
-    let fixture = Fixture::start().await;
+    let fixture = Fixture::scripted().await;
     let (mut pods, mut good, mut minutes) = (50, "40".to_owned(), 30);
     for _ in 0..size(1, 3) {
         for case in KUBELET {
@@ -57,7 +57,7 @@ async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
 
 #[tokio::test]
 async fn a_node_that_is_not_ready_is_not_confirmed() {
-    let fixture = Fixture::start().await;
+    let fixture = Fixture::scripted().await;
     let former = fixture.status().await.observed_digest;
     fixture.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
     fixture.apply_profile(json!({ "kubelet": { "maxPods": 51 } })).await;

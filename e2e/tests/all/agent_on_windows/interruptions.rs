@@ -1,10 +1,6 @@
 //! The end of the agent, and of Windows, while a change is not confirmed.
 
-use e2e::{
-    cluster::SOON,
-    wait::until,
-    windows_node::{KUBELET_CONFIG, RESTORE_SERVICE},
-};
+use e2e::{cluster::SOON, wait::until, windows_node::RESTORE_SERVICE};
 use serde_json::json;
 use winpool_agent::journal::{ChangeStage, CurrentChange, Direction};
 use winpool_api::NodeConfigPhase;
@@ -14,8 +10,6 @@ use super::Fixture;
 impl Fixture {
     /// Begins a change to this number of pods, and kills the agent while it is verified.
     async fn interrupt(&mut self, pods: u32) {
-        // The verification does not end before the agent is killed.
-        self.node.set_behavior(KUBELET_CONFIG, &format!("slow=4000 if maxPods: {pods}")).unwrap();
         self.apply_profile(json!({ "kubelet": { "maxPods": pods } })).await;
         let change = || async { Ok(self.node.journal()?.change) };
         let verifies = |change: &Option<CurrentChange>| {

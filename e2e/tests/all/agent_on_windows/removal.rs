@@ -23,7 +23,7 @@ async fn an_agent_that_is_uninstalled_leaves_the_node_as_it_was() {
 
     fixture.node.uninstall_agent().unwrap();
     for (path, text) in fixture.node.original_files() {
-        assert_eq!(fixture.node.read(path).unwrap(), text, "{path}");
+        assert_eq!(fixture.node.read(path).unwrap(), *text, "{path}");
     }
     assert!(!fixture.node.exists(r"C:\Program Files\winpool"));
     let states = ["containerd", "kubelet", RESTORE_SERVICE].map(|name| fixture.node.service_state(name).unwrap());

@@ -55,7 +55,7 @@ fn main() {
     };
     #[cfg(windows)]
     if flags.has("run-service") {
-        if let Err(error) = e2e_windows::service::run(behavior, work) {
+        if let Err(error) = e2e_windows::service::run(behavior, move || Box::new(work)) {
             fail(&format!("containerd: {error}"));
         }
         return;

@@ -63,7 +63,7 @@ fn main() {
     #[cfg(windows)]
     if kubelet.flags.has("windows-service") {
         let behavior = kubelet.behavior.clone();
-        if let Err(error) = e2e_windows::service::run(behavior, move |stop| kubelet.run(stop)) {
+        if let Err(error) = e2e_windows::service::run(behavior, move || Box::new(move |stop| kubelet.run(stop))) {
             fail(&error.to_string());
         }
         return;

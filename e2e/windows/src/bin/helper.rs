@@ -1,4 +1,5 @@
-//! A program for the tests of the agent: it prints, sleeps, starts itself again, keeps files open, and manages services.
+//! A program for the tests of the agent: it prints, sleeps, starts itself again, keeps files open, manages services, and runs other programs
+//! as services.
 
 #[cfg(windows)]
 fn main() {
@@ -22,6 +23,7 @@ mod windows {
         io::{self, Error, Write},
         os::windows::fs::OpenOptionsExt,
         process::{Command, exit},
+        sync::atomic::Ordering,
         thread,
         time::Duration,
     };
@@ -30,11 +32,17 @@ mod windows {
         service::{ServiceAccess, ServiceDependency, ServiceErrorControl, ServiceInfo, ServiceStartType, ServiceType},
         service_manager::{ServiceManager, ServiceManagerAccess},
     };
+    use e2e_windows::{
+        behavior::Behavior,
+        service::{self, Work},
+    };
     use winpool_agent::{
         host::{Host, ServiceDefinition, ServiceState},
         windows::Windows,
         windows_service::{self, RESTORE_ARGUMENTS},
     };
+
+    const PAUSE: Duration = Duration::from_millis(10);
 
     pub(super) fn run(arguments: &[&str]) -> io::Result<()> {
         match arguments {
@@ -77,15 +85,15 @@ mod windows {
             ["start-service", name] => {
                 Windows.start(name)?;
                 while Windows.state(name)? == Some(ServiceState::Pending) {
-                    thread::sleep(Duration::from_millis(10));
+                    thread::sleep(PAUSE);
                 }
                 print!("{}", state(name)?);
                 Ok(())
             }
             ["stop-service", name] => {
                 Windows.stop(name)?;
-                while !matches!(Windows.state(name)?, None | Some(ServiceState::Stopped)) {
-                    thread::sleep(Duration::from_millis(10));
+                while runs(name)? {
+                    thread::sleep(PAUSE);
                 }
                 Ok(())
             }
@@ -93,6 +101,7 @@ mod windows {
                 print!("{}", state(name)?);
                 Ok(())
             }
+            ["host", log, pipe, program, arguments @ ..] => host(log, pipe, program, arguments),
             ["set-restore-service", installed] => Windows.set_restore_service(*installed == "true"),
             // As the service that `set-restore-service` has installed.
             arguments if *arguments == RESTORE_ARGUMENTS => windows_service::run(|| {
@@ -110,6 +119,15 @@ mod windows {
             Some(ServiceState::Stopped) => "Stopped",
             Some(ServiceState::Pending) => "Pending",
             Some(ServiceState::Running { .. }) => "Running",
+        })
+    }
+
+    /// Whether a service has not stopped. Wine reports one whose process has ended as stopping.
+    fn runs(name: &str) -> io::Result<bool> {
+        Ok(match Windows.state(name)? {
+            None | Some(ServiceState::Stopped) => false,
+            Some(ServiceState::Pending) => Windows.process(name)?.is_some(),
+            Some(ServiceState::Running { .. }) => true,
         })
     }
 
@@ -134,6 +152,34 @@ mod windows {
         let definition =
             ServiceDefinition { name: name.into(), command: command.into(), depends_on, ..Default::default() };
         Windows.define(&definition)
+    }
+
+    /// Runs a program as a service: it is killed when the service is stopped, and its output is in a file. If the program has a pipe, the
+    /// service runs when the pipe has been opened. That is not only the moment when it can be: under Wine, the first client of a pipe of Go
+    /// has no server.
+    fn host(log: &str, pipe: &str, program: &str, arguments: &[&str]) -> io::Result<()> {
+        let output = OpenOptions::new().create(true).append(true).open(log)?;
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(r"C:\").stdout(output.try_clone()?).stderr(output);
+        let pipe = pipe.to_owned();
+        let start = move || -> Work {
+            let mut child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) => e2e_windows::fail(&error.to_string()),
+            };
+            let is_ready = || pipe == "-" || OpenOptions::new().read(true).write(true).open(&pipe).is_ok();
+            while !is_ready() && matches!(child.try_wait(), Ok(None)) {
+                thread::sleep(PAUSE);
+            }
+            Box::new(move |stop| {
+                while !stop.load(Ordering::Relaxed) && matches!(child.try_wait(), Ok(None)) {
+                    thread::sleep(PAUSE);
+                }
+                let _ = child.kill();
+                let _ = child.wait();
+            })
+        };
+        service::run(Behavior::default(), start)
     }
 
     fn number(text: &str) -> io::Result<u64> {

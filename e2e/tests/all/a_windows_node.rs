@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::agent_programs::stripped_programs;
 use e2e::{
     cluster::{Cluster, SOON, create, pool_spec},
     control_plane::Options,
     wait::until,
-    windows_machine::{NodeFiles, Release, WindowsMachine},
+    windows_node::{Setup, WindowsNode},
 };
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use serde_json::{Value, json};
@@ -17,31 +18,22 @@ use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML, Variant, profi
 
 const NODE: &str = "win-1";
 const POOL: &str = "web";
-const RELEASE: Release = Release { build: 20348, revision: 4529, product: "Windows Server 2022 Datacenter" };
 /// Until the node is ready, on a busy machine.
 const READY: Duration = Duration::from_secs(180);
 
-/// The files of a node whose own configuration is that of kubeadm, with the layer of a profile.
-fn files(spec: &Value, minor: Minor) -> NodeFiles {
+/// A node that has been installed with the layer of a profile.
+fn configured(spec: &Value, minor: Minor) -> Setup<'static> {
+    let setup = Setup::new(stripped_programs(), NODE, POOL);
     let runtime = ContainerRuntime::Containerd(ContainerdLine::new(2, 4));
-    let variant = Variant { kubelet: minor, runtime, host: Build(RELEASE.build) };
+    let variant = Variant { kubelet: minor, runtime, host: Build(setup.release.build) };
     let taint = Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule };
     let profile = profile::check(&serde_json::from_value(spec.clone()).unwrap()).unwrap();
     let layer = render(&[taint], &profile, &variant).unwrap().files;
-    let mut kubelet = json!({
-        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-        "authentication": {"anonymous": {"enabled": true}}, "authorization": {"mode": "AlwaysAllow"},
-        "clusterDNS": ["10.96.0.10"], "clusterDomain": "cluster.local",
-    });
-    json_patch::merge(&mut kubelet, &serde_saphyr::from_str(&layer[KUBELET_YAML]).unwrap());
-    NodeFiles {
-        kubelet_yaml: kubelet.to_string(),
-        kubelet_args: layer[KUBELET_ARGS]
-            .lines()
-            .map(str::to_owned)
-            .chain(["--node-labels=agentpool=web".to_owned()])
-            .collect(),
-        containerd_toml: layer[CONTAINERD_TOML].clone(),
+    Setup {
+        kubelet: serde_saphyr::from_str(&layer[KUBELET_YAML]).unwrap(),
+        kubelet_args: layer[KUBELET_ARGS].lines().map(str::to_owned).collect(),
+        containerd_toml: Some(layer[CONTAINERD_TOML].clone()),
+        ..setup
     }
 }
 
@@ -72,16 +64,17 @@ async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_po
     cluster.apply_pool(POOL, pool_spec(POOL, json!({"profileRef": {"name": "standard"}}))).await.unwrap();
 
     let minor = Minor(cluster.control_plane.version().minor);
-    let machine = WindowsMachine::start(&cluster.control_plane, NODE, RELEASE, &files(&spec, minor)).await.unwrap();
+    let setup = configured(&spec, minor);
+    let _machine = WindowsNode::start(&cluster.control_plane, &setup).unwrap();
     let read = || async { Ok(cluster.nodes().get_opt(NODE).await?) };
     let node =
         until("the node is ready", READY, read, |node| node.as_ref().is_some_and(|node| has(node, "Ready"))).await;
-    let node = node.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs())).unwrap();
+    let node = node.unwrap().unwrap();
 
     let status = node.status.as_ref().unwrap();
     let info = status.node_info.as_ref().unwrap();
-    assert_eq!(info.kernel_version, "10.0.20348.4529");
-    assert_eq!((info.os_image.as_str(), info.operating_system.as_str()), (RELEASE.product, "windows"));
+    assert_eq!(info.kernel_version, setup.release.kernel());
+    assert_eq!((info.os_image.as_str(), info.operating_system.as_str()), (setup.release.product, "windows"));
     assert!(info.container_runtime_version.starts_with("containerd://2."), "{}", info.container_runtime_version);
     assert_eq!(node.metadata.labels.as_ref().unwrap()["node.kubernetes.io/windows-build"], "10.0.20348");
     let (capacity, allocatable) = (status.capacity.as_ref(), status.allocatable.as_ref());
@@ -93,7 +86,7 @@ async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_po
     assert_eq!(amount(allocatable, "pods").milli(), 60_000);
 
     let condition = cluster.until_condition(POOL, "ConfigInEffect", "True", "InEffect").await;
-    condition.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs()));
+    condition.unwrap();
     cluster.until_taints(NODE, &["os=windows:NoSchedule"]).await.unwrap();
 
     // A pod of the pool's class is scheduled to the node, and its sandbox ends where Wine has no host compute service.
@@ -111,6 +104,6 @@ async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_po
         events.iter().any(is_of_sandbox)
     })
     .await;
-    events.unwrap_or_else(|error| panic!("{error:#}\n{}", machine.logs()));
+    events.unwrap();
     operator.stop().await.unwrap();
 }
