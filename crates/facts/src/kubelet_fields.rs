@@ -196,18 +196,14 @@ const TRACING: FieldType =
     FieldType::Object(&[("endpoint", FieldType::String), ("samplingRatePerMillion", FieldType::Integer(0, 1_000_000))]);
 const TAINTS: FieldType =
     FieldType::Objects(&[("key", FieldType::String), ("value", FieldType::String), ("effect", FieldType::String)]);
-/// LoggingConfiguration of kubernetes/component-base (`config/v1alpha1/types.go` at v0.22.17 and v0.23.17, `logs/api/v1/types.go`
-/// from 1.24 on), the fields of all minors.
+/// LoggingConfiguration of kubernetes/component-base (`logs/api/v1/types.go`) without `options`, which have no effect in a file: the kubelet
+/// resets `splitStream` when it registers the flags, and the buffer size is for split streams only.
 const LOGGING: FieldType = FieldType::Object(&[
-    ("format", FieldType::String),
+    ("format", FieldType::Enum(&["text", "json"])),
     ("flushFrequency", FieldType::Scalar),
     ("verbosity", COUNT),
     ("vmodule", FieldType::Objects(&[("filePattern", FieldType::String), ("verbosity", COUNT)])),
-    ("sanitization", FieldType::Bool),
-    ("options", FieldType::Object(&[("text", LOG_FORMAT), ("json", LOG_FORMAT)])),
 ]);
-const LOG_FORMAT: FieldType =
-    FieldType::Object(&[("splitStream", FieldType::Bool), ("infoBufferSize", FieldType::Scalar)]);
 const STATIC_PODS: &str = "static pods run on the node without the API server, and could run as SYSTEM";
 const TLS_VERSIONS: FieldType = FieldType::Enum(&["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"]);
 const PULL_POLICIES: FieldType =

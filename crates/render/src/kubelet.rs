@@ -27,6 +27,8 @@ use crate::profile::{self, GatedProgram, Kubelet, Profile};
 
 const LOGGING: &str = "logging";
 const RESOLV_CONF: &str = "resolvConf";
+/// `ValidateShowHiddenMetricsVersion` of kubernetes/component-base, `metrics/options.go`.
+const HIDDEN_METRICS: &str = "showHiddenMetricsForVersion";
 const PATCH: &str = "kubeadm merges this into the KubeletConfiguration of the cluster: the settings of Windows nodes.";
 const REMOVED: &str = "# A Windows kubelet does not start with these fields of the cluster: null removes them.";
 const LAYER: &str = "Partial KubeletConfiguration for Windows. Other settings of the node are unchanged.\n\
@@ -134,14 +136,19 @@ pub fn problems(kubelet: &Kubelet, minor: Minor) -> Vec<Problem> {
         let remedy = "upgrade the kubelet, or replace the node";
         return vec![Problem::new("status.nodeInfo.kubeletVersion", wrong, remedy)];
     }
-    let fields = kubelet.extra.iter().filter_map(|(field, _)| field_problem(field, kubelet, minor));
+    let fields = kubelet.extra.iter().filter_map(|(field, value)| field_problem(field, value, kubelet, minor));
     profile::gate_problems(GatedProgram::Kubelet, &kubelet.feature_gates, minor).into_iter().chain(fields).collect()
 }
 
-fn field_problem(field: &Field, kubelet: &Kubelet, minor: Minor) -> Option<Problem> {
+fn field_problem(field: &Field, value: &Value, kubelet: &Kubelet, minor: Minor) -> Option<Problem> {
     let path = format!("spec.kubelet.extra.{}", field.name);
     if minor < field.since {
         let wrong = format!("the field exists from kubelet {} on, and kubelet {minor} ignores it", field.since);
+        return Some(Problem::new(path, wrong, "remove it, or use another profile for these nodes"));
+    }
+    let previous = format!("1.{}", minor.0.saturating_sub(1));
+    if field.name == HIDDEN_METRICS && value.as_str().is_some_and(|value| !value.is_empty() && value != previous) {
+        let wrong = format!("kubelet {minor} does not start with another value than {previous}");
         return Some(Problem::new(path, wrong, "remove it, or use another profile for these nodes"));
     }
     let name = field.gate?;

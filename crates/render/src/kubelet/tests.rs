@@ -179,6 +179,7 @@ fn gates_and_fields_that_a_minor_does_not_accept_are_problems() {
         (field("podLogsDir", json!("C:\\logs")), vec![30, 31], 30..=31),
         (field("crashLoopBackOff", json!({"maxContainerRestartPeriod": "1m"})), vec![35, 36], 30..=36),
         (field("shutdownGracePeriod", json!("30s")), vec![34, 35, 36], 30..=36),
+        (field("showHiddenMetricsForVersion", json!("1.34")), vec![35], 30..=38),
         (field("cpuManagerPolicy", json!("static")), vec![], 30..=36),
         (
             json!({"featureGates": {"KubeletCrashLoopBackOffMax": true}, "extra": {"crashLoopBackOff": {"maxContainerRestartPeriod": "1m"}}}),

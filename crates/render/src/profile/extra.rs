@@ -115,7 +115,7 @@ fn check_object(path: &str, fields: &[(&str, FieldType)], object: &Map<String, V
             Some((_, field_type)) => check_type(&path, *field_type, value, problems),
             None => {
                 let known = fields.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-                problems.error(path, "there is no such field", format!("remove it, or write one of {known}"));
+                problems.error(path, "winpool has no such field", format!("remove it, or write one of {known}"));
             }
         }
     }
@@ -174,6 +174,11 @@ fn check_combinations(written: &Map<String, Value>, problems: &mut Problems) {
         // kubernetes/kubernetes#117119.
         let wrong = "with 0 kubelets from 1.37 on have no limit, and earlier ones use their default";
         problems.warning(path("eventRecordQPS"), wrong, "write a number, such as 50");
+    }
+    let logging = |part: &str| written.get("logging").and_then(|logging| logging.pointer(part));
+    if logging("/vmodule/0").is_some() && logging("/format") == Some(&"json".into()) {
+        let wrong = "the kubelet does not accept this field with the format json";
+        problems.error(path("logging.vmodule"), wrong, "remove one of the two");
     }
     check_shutdown(written, problems);
     check_soft_eviction(written, problems);
@@ -315,6 +320,7 @@ mod tests {
             (json!({"volumePluginDir": "C:\\x"}), "volumePluginDir", "as SYSTEM"),
             (json!({"tlsCertFile": "//server/c"}), "tlsCertFile", "on another machine"),
             (json!({"logging": {"file": "C:\\x"}}), "logging.file", "no such field"),
+            (json!({"logging": {"format": "yaml"}}), "logging.format", "not one of text, json"),
             (json!({"ClusterDNS": []}), "ClusterDNS", "clusterDNS"),
         ];
         for (extra, field, text) in table {
@@ -408,6 +414,7 @@ mod tests {
             (json!({"enableSystemLogQuery": true, "enableSystemLogHandler": false}), "enableSystemLogQuery"),
             (json!({"imageMinimumGCAge": "1h", "imageMaximumGCAge": "1h"}), "imageMaximumGCAge"),
             (json!({"evictionSoft": {"memory.available": "1Gi"}}), "evictionSoft.memory.available"),
+            (json!({"logging": {"format": "json", "vmodule": [{"filePattern": "server"}]}}), "logging.vmodule"),
         ];
         for (extra, field) in table {
             assert_eq!(only_problem(extra).path, path(field));
