@@ -4,6 +4,8 @@
 //! `cmd/kubelet/app/server.go`), where it is ended. By then it has rejected every configuration that it would reject on Windows,
 //! except for wrong quantities, which it parses later.
 
+mod fields;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
@@ -57,6 +59,15 @@ struct Files {
     args: Vec<String>,
 }
 
+impl Files {
+    /// These files with other fields.
+    fn with(&self, fields: &Value) -> Self {
+        let mut yaml = yaml_of(self);
+        json_patch::merge(&mut yaml, fields);
+        Self { yaml: yaml.to_string(), args: self.args.clone() }
+    }
+}
+
 impl Program {
     fn new() -> Result<Self> {
         Ok(Self { kubelet: assets::program("kubelet.exe")?, prefix: Prefix::shared()?, directory: TempDir::new()? })
@@ -96,27 +107,30 @@ impl Program {
         self.layer_for(spec, taints, self.host())
     }
 
-    /// The file with the name servers of pods, as the kubelet prints it: as YAML, or from 1.30 to 1.36 as JSON.
-    fn resolvers(&self, files: &Files) -> String {
+    /// The configuration of a kubelet that accepts the files, as it prints it: with names in lower case, because those of 1.30 to 1.36 are not
+    /// the names of the fields.
+    fn effective(&self, files: &Files) -> Result<Value> {
         let mut verbose = files.clone();
         verbose.args.push("--v=5".to_owned());
-        self.accepts(&verbose).unwrap();
-        let output = self.run(&verbose).unwrap();
-        let value = output.lines().find_map(|line| {
-            let value =
-                line.trim().strip_prefix("resolvConf: ").or_else(|| line.split("\"ResolverConfig\": ").nth(1))?;
-            Some(value.trim_end_matches(',').trim_matches('"').replace("\\\\", "\\"))
-        });
-        value.unwrap_or_else(|| panic!("no resolvConf in {output}"))
+        let output = self.accepts(&verbose)?.replace("\"ResolverConfig\"", "\"resolvConf\"");
+        let lines = output.lines().skip_while(|line| !line.contains("KubeletConfiguration\" config")).skip(1);
+        let printed: Vec<_> = lines.map_while(|line| line.strip_prefix('\t')).collect();
+        ensure!(!printed.is_empty(), "no configuration in {output}");
+        Ok(in_lower_case(serde_saphyr::from_str(&printed.join("\n"))?))
     }
 
-    /// Fails with the kubelet's error message if it rejects the files or ignores a field.
-    fn accepts(&self, files: &Files) -> Result<()> {
+    /// The file with the name servers of pods, as the kubelet prints it.
+    fn resolvers(&self, files: &Files) -> String {
+        self.effective(files).unwrap()["resolvconf"].as_str().unwrap().to_owned()
+    }
+
+    /// The output of the kubelet. Fails with its error message if it rejects the files or ignores a field.
+    fn accepts(&self, files: &Files) -> Result<String> {
         let output = self.run(files)?;
         let failed = output.lines().find(|line| line.contains(FAILED) || line.starts_with("Error: "));
         ensure!(output.contains(CONFIGURATION_READ), "{}", failed.unwrap_or(&output));
         ensure!(!output.contains(FIELD_IGNORED), "{output}");
-        Ok(())
+        Ok(output)
     }
 
     /// The output of the kubelet until it ends, or has read its configuration.
@@ -201,6 +215,16 @@ fn from_kubeadm(bootstrap: &Bootstrap, gate: &str) -> Value {
         "staticPodPath": "Z:\\manifests",
         "systemReserved": {"cpu": "100m", "memory": "100Mi"},
     })
+}
+
+fn in_lower_case(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name.to_lowercase(), in_lower_case(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(in_lower_case).collect(),
+        value => value,
+    }
 }
 
 fn yaml_of(files: &Files) -> Value {
