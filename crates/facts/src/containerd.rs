@@ -49,8 +49,6 @@ pub const POD_ANNOTATIONS: &str = "io.microsoft.virtualmachine.*";
 /// `options.SandboxIsolation` of the Hyper-V handler: 0 is process, 1 hypervisor.
 pub const SANDBOX_ISOLATION_HYPERV: i64 = 1;
 
-/// The first release line whose built-in handlers set `options.ScrubLogs` (at its last tag; all shims know it).
-pub const SCRUB_LOGS_SINCE: ContainerdVersion = ContainerdVersion::new(2, 2, 0);
 /// The first release line whose parser of `hosts.toml` accepts `[` and `]` in quoted table names, as TOML does.
 pub const BRACKETS_SINCE: ContainerdVersion = ContainerdVersion::new(2, 0, 0);
 /// The registry whose host differs from its name, and that host (`ConfigureHosts` in

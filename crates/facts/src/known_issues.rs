@@ -454,7 +454,9 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Low "containerd-10071" Containerd [before([1, 7, 0], [1, 7, 16])]
         Pods(PodFeature::HostProcess), "HostProcess containers begin in C:\\ instead of C:\\hpc", "set `workingDir`",
         thread!(containerd 10071), date(2024, 4, 12);
-    Low "containerd-13837" Containerd [before([1, 0, 0], [2, 2, 7]), before([2, 3, 0], [2, 3, 4])]
+    Low "containerd-13837" Containerd [
+        before([1, 0, 0], [1, 7, 35]), before([2, 0, 0], [2, 0, 13]), before([2, 1, 0], [2, 2, 7]), before([2, 3, 0], [2, 3, 4])
+    ]
         Always, "the log of containerd-shim-runhcs-v1.exe may contain secrets, such as environment variables",
         "set `ScrubLogs = true` for the runtime", thread!(containerd 13882), date(2026, 7, 31);
     Low "containerd-image-volumes" Containerd [without_fix([1, 0, 0])]

@@ -199,7 +199,6 @@ fn cni_bin(file: &mut Table, line: &ReleaseLine, directory: &str, scope: Scope) 
 }
 
 fn handlers(file: &mut Table, line: &ReleaseLine) {
-    let scrub_logs = line.first >= facts::SCRUB_LOGS_SINCE;
     for (handler, hyperv) in [(facts::PROCESS_HANDLER, false), (facts::HYPERV_HANDLER, true)] {
         let mut set = |keys: &[&str], value: Value| {
             set(file, &[line.keys.runtimes, &[handler], keys].concat(), value);
@@ -211,9 +210,8 @@ fn handlers(file: &mut Table, line: &ReleaseLine) {
             set(&["options", "SandboxIsolation"], facts::SANDBOX_ISOLATION_HYPERV.into());
             set(&["options", "ScaleCpuLimitsToSandbox"], true.into());
         }
-        if scrub_logs {
-            set(&["options", "ScrubLogs"], true.into());
-        }
+        // In containerd's defaults from 1.7.35, 2.0.13, 2.2.7 and 2.3.4 on; all shims know it.
+        set(&["options", "ScrubLogs"], true.into());
     }
 }
 
