@@ -156,8 +156,12 @@ fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(
         }
     }
     cni_bin(&mut file, line, &input.settings.cni.bin_dir, scope);
-    if is_whole {
+    // containerd 1.x has its own handlers only if the file contains none.
+    let drops_handlers = line.drop_in == DropIn::ReplacesSection && contains(input.extra, line.keys.runtimes);
+    if is_whole || drops_handlers {
         handlers(&mut file, line);
+    }
+    if is_whole {
         set(&mut file, facts::DIFFERS, vec![facts::SNAPSHOTTER]);
     }
     merge(&mut file, input.extra).map_err(|path| {
@@ -165,6 +169,12 @@ fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(
         Problem::new("spec.containerd.extraConfig", wrong, "correct the path, or remove it")
     })?;
     Ok((comment, file))
+}
+
+fn contains(table: &Table, path: &[&str]) -> bool {
+    let of_rest =
+        |(first, rest): (&&str, &[&str])| rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key));
+    path.split_first().and_then(of_rest).is_some()
 }
 
 fn set(table: &mut Table, path: &[&str], value: impl Into<Value>) {
