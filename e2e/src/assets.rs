@@ -105,16 +105,21 @@ pub fn windows_compiler() -> Result<PathBuf> {
 
 /// `containerd` of every supported release line: 1.7, 2.3 (long-term support) and the newest.
 pub fn containerds() -> Result<[PathBuf; 3]> {
-    of_each_release("containerd")
+    of_each_release("containerd", "")
+}
+
+/// `containerd.exe` of the same versions.
+pub fn windows_containerds() -> Result<[PathBuf; 3]> {
+    of_each_release("containerd", ".exe")
 }
 
 /// `ctr` of the same versions as [`containerds`].
 pub fn ctrs() -> Result<[PathBuf; 3]> {
-    of_each_release("ctr")
+    of_each_release("ctr", "")
 }
 
-fn of_each_release(name: &str) -> Result<[PathBuf; 3]> {
-    let [oldest, stable, newest] = ["-1.7", "-2.3", ""].map(|release| program(&format!("{name}{release}")));
+fn of_each_release(name: &str, suffix: &str) -> Result<[PathBuf; 3]> {
+    let [oldest, stable, newest] = ["-1.7", "-2.3", ""].map(|release| program(&format!("{name}{release}{suffix}")));
     Ok([oldest?, stable?, newest?])
 }
 

@@ -1,16 +1,22 @@
 //! Windows programs under Wine.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::OnceLock,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
+use tempfile::NamedTempFile;
 
 use crate::{assets, directory::Directory, process::Guard};
+
+/// One run of a program takes about a second, the first some more.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A Wine prefix: a Windows system with services, a registry and a drive `C:` of its own. Everything that runs in it ends
 /// with this value, and also when this program is killed.
@@ -67,6 +73,29 @@ impl Prefix {
         let file = self.file(windows);
         fs::create_dir_all(file.parent().context("a directory")?)?;
         fs::write(file, text).with_context(|| windows.to_owned())
+    }
+
+    /// The output of a Windows program until it ends, or its output is enough: then it is ended.
+    pub fn output_until(&self, command: &mut Command, is_enough: impl Fn(&str) -> bool) -> Result<String> {
+        let log = NamedTempFile::new()?;
+        let output = File::create(log.path())?;
+        let mut child = command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).spawn()?;
+        let begun = Instant::now();
+        loop {
+            let ended = child.try_wait()?.is_some();
+            let output = String::from_utf8_lossy(&fs::read(log.path())?).into_owned();
+            if ended {
+                return Ok(output);
+            }
+            let is_late = begun.elapsed() > LIMIT;
+            if is_late || is_enough(&output) {
+                child.kill()?;
+                child.wait()?;
+                ensure!(!is_late, "{command:?} did not end: {output}");
+                return Ok(output);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// A Windows program. Killing the process ends the program, but not its children.

@@ -1,22 +1,24 @@
-//! Checks the configurations for Windows nodes with containerd: `containerd config dump` reads files as the daemon
-//! does, and prints the resulting configuration. It does not interpret Windows paths.
+//! Checks the configurations for Windows nodes with the real containerd for Windows, under Wine: `containerd.exe config dump` reads files as
+//! the service does, and prints the resulting configuration.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::PathBuf,
-    process::Command,
+    path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
-use e2e::assets;
+use e2e::{
+    assets,
+    wine::{Prefix, windows_path},
+};
 use toml::{Table, Value};
 use winpool_api::{Cni, ContainerdSettings, RegistryMirror};
 use winpool_facts::{
     ContainerdVersion,
-    containerd::{
-        self as facts, CniBin, DIFFERS, DropIn, HYPERV_HANDLER, Keys, PROCESS_HANDLER, RELEASE_LINES, ReleaseLine,
-    },
+    containerd::{self as facts, CniBin, DIFFERS, DropIn, Keys, RELEASE_LINES, ReleaseLine},
+    layers::WITHOUT_CNI_BIN_DIR,
 };
 use winpool_render::{
     Scope,
@@ -26,6 +28,9 @@ use winpool_render::{
 
 const PAUSE: &str = "mcr.microsoft.com/oss/kubernetes/pause:3.9";
 
+/// The log message of containerd after it has started its plugins.
+const BOOTED: &str = "successfully booted";
+
 /// A containerd program.
 struct Program {
     program: PathBuf,
@@ -34,8 +39,10 @@ struct Program {
 }
 
 /// Every version of containerd.
-fn programs() -> [Program; 3] {
-    assets::containerds().unwrap().map(|program| Program::new(program).unwrap())
+fn programs() -> &'static [Program; 3] {
+    static PROGRAMS: LazyLock<[Program; 3]> =
+        LazyLock::new(|| assets::windows_containerds().unwrap().map(|program| Program::new(program).unwrap()));
+    &PROGRAMS
 }
 
 /// The files of a configuration.
@@ -45,9 +52,24 @@ struct Files {
     drop_in: Option<String>,
 }
 
+impl Files {
+    /// The path of the main file. It imports the drop-in, if there is one.
+    fn write(&self, directory: &Path) -> Result<PathBuf> {
+        let (path, drop_ins) = (directory.join("config.toml"), directory.join("conf.d"));
+        let mut main: Table = self.main.parse()?;
+        fs::create_dir(&drop_ins)?;
+        if let Some(drop_in) = &self.drop_in {
+            fs::write(drop_ins.join("50-winpool.toml"), drop_in)?;
+            main.insert("imports".into(), Value::from(vec![windows_path(&drop_ins.join("*.toml"))]));
+        }
+        fs::write(&path, main.to_string())?;
+        Ok(path)
+    }
+}
+
 impl Program {
     fn new(program: PathBuf) -> Result<Self> {
-        let output = Command::new(&program).arg("--version").output()?;
+        let output = Prefix::shared()?.command(&program).arg("--version").output()?;
         let text = String::from_utf8(output.stdout)?;
         let version = text.split_whitespace().find_map(|word| word.trim_start_matches('v').parse().ok());
         let version = version.with_context(|| format!("{}: {text}", program.display()))?;
@@ -56,18 +78,10 @@ impl Program {
         Ok(Self { program, version, release_line })
     }
 
-    /// The configuration that containerd reads from files. The main file imports the drop-in, if there is one.
-    fn dump(&self, Files { main, drop_in }: &Files) -> Result<Table> {
+    /// The configuration that containerd reads from files.
+    fn dump(&self, files: &Files) -> Result<Table> {
         let directory = tempfile::tempdir()?;
-        let (path, drop_ins) = (directory.path().join("config.toml"), directory.path().join("conf.d"));
-        let mut main: Table = main.parse()?;
-        fs::create_dir(&drop_ins)?;
-        if let Some(drop_in) = drop_in {
-            fs::write(drop_ins.join("50-winpool.toml"), drop_in)?;
-            main.insert("imports".into(), Value::from(vec![format!("{}/*.toml", drop_ins.display())]));
-        }
-        fs::write(&path, main.to_string())?;
-        self.dump_file(&path)
+        self.dump_file(&files.write(directory.path())?)
     }
 
     /// The configuration that containerd reads from a file with this content.
@@ -78,8 +92,9 @@ impl Program {
         self.dump_file(&path)
     }
 
-    fn dump_file(&self, path: &std::path::Path) -> Result<Table> {
-        let output = Command::new(&self.program).arg("--config").arg(path).args(["config", "dump"]).output()?;
+    fn dump_file(&self, path: &Path) -> Result<Table> {
+        let mut command = Prefix::shared()?.command(&self.program);
+        let output = command.args(["--config", &windows_path(path), "config", "dump"]).output()?;
         let stderr = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "rejected: {stderr}");
         ensure!(!stderr.contains("nknown key"), "ignored: {stderr}");
@@ -103,9 +118,11 @@ fn at<'a>(table: &'a Table, path: &[&str]) -> Result<&'a Value> {
     found.flatten().with_context(|| format!("no {path:?}"))
 }
 
+type Leaves = BTreeMap<Vec<String>, Value>;
+
 /// Every value that is not a table, by its path.
-fn leaves(table: &Table) -> BTreeMap<Vec<String>, Value> {
-    fn visit(table: &Table, path: &mut Vec<String>, leaves: &mut BTreeMap<Vec<String>, Value>) {
+fn leaves(table: &Table) -> Leaves {
+    fn visit(table: &Table, path: &mut Vec<String>, leaves: &mut Leaves) {
         for (name, value) in table {
             path.push(name.clone());
             match value {
@@ -120,30 +137,12 @@ fn leaves(table: &Table) -> BTreeMap<Vec<String>, Value> {
     found
 }
 
-/// Reads a whole file with containerd, and compares the result with the expected values.
+/// Reads a whole file with containerd, and compares the result with every value that is expected.
 fn check_whole(program: &Program, file: &str, expected: &Table) -> Result<()> {
-    let keys = program.release_line.keys;
-    let understood = program.dump_text(file)?;
-    let runtime = |handler, setting| [keys.runtimes, &[handler, setting]].concat();
-    let (CniBin::Directory(cni_bin) | CniBin::Directories(cni_bin)) = keys.cni_bin;
-    let paths = [
-        vec!["root"],
-        vec!["state"],
-        keys.grpc_address.to_vec(),
-        keys.sandbox_image.to_vec(),
-        keys.snapshotter.to_vec(),
-        keys.default_runtime_name.to_vec(),
-        cni_bin.to_vec(),
-        keys.cni_conf_dir.to_vec(),
-        keys.registry_config_path.to_vec(),
-        DIFFERS.to_vec(),
-        runtime(PROCESS_HANDLER, "runtime_type"),
-        runtime(HYPERV_HANDLER, "runtime_type"),
-        runtime(HYPERV_HANDLER, "options"),
-    ];
-    for path in paths {
-        let (written, understood) = (at(expected, &path)?, at(&understood, &path)?);
-        ensure!(written == understood, "{path:?}: the file has {written}, containerd understood {understood}");
+    let understood = leaves(&program.dump_text(file)?);
+    for (path, written) in leaves(expected) {
+        let understood = understood.get(&path);
+        ensure!(Some(&written) == understood, "{path:?}: the file has {written}, containerd understood {understood:?}");
     }
     Ok(())
 }
@@ -157,16 +156,21 @@ fn with_mirror() -> ContainerdSettings {
     ContainerdSettings { registry_mirrors: vec![mirror], ..ContainerdSettings::default() }
 }
 
-/// Every setting, and a user-defined scalar, list and table.
+/// Every setting, and a user-defined scalar, list, table and handler.
 fn everything(release_line: &ReleaseLine) -> ContainerdSettings {
-    let plugin = release_line.keys.snapshotter[1];
+    let (images, runtime) = (release_line.keys.snapshotter[1], release_line.keys.runtimes[1]);
     let extra_config = format!(
-        "oom_score = -500\n[plugins.'{plugin}']\nmax_concurrent_downloads = 7\nimage_pull_progress_timeout = '45m'\n\
-         [plugins.'io.containerd.gc.v1.scheduler']\nschedule_delay = '1s'\n"
+        "oom_score = -500\n[plugins.'{images}']\nmax_concurrent_downloads = 7\n\
+         [plugins.'io.containerd.gc.v1.scheduler']\nschedule_delay = '1s'\n\
+         [plugins.'{runtime}'.containerd.runtimes.large]\nruntime_type = 'io.containerd.runhcs.v1'\n\
+         pod_annotations = ['io.microsoft.virtualmachine.*']\n\
+         [plugins.'{runtime}'.containerd.runtimes.large.options]\nSandboxIsolation = 1\nVmProcessorCount = 4\n\
+         VmMemorySizeInMb = 4096\nScaleCpuLimitsToSandbox = true\nScrubLogs = true\n"
     );
     ContainerdSettings {
-        cni: Cni { bin_dir: r"D:\it's\cni bin".into(), conf_dir: r"D:\cni\conf".into() },
-        root: r"D:\containerd".into(),
+        cni: Cni { bin_dir: r"C:\it's\cni bin".into(), conf_dir: r"C:\cni\conf".into() },
+        root: r"C:\containerd".into(),
+        image_pull_progress_timeout: "45m0s".into(),
         extra_config,
         ..with_mirror()
     }
@@ -234,13 +238,12 @@ fn combined(program: &Program, bootstrap: &Table, layer: &str) -> Files {
 
 /// Checks that containerd reads the layer's values from a bootstrap's file with a layer, and all other values as from
 /// the bootstrap's file alone.
-fn check_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettings) -> Result<()> {
+fn check_layer(program: &Program, bootstrap: &Table, alone: &Leaves, settings: &ContainerdSettings) -> Result<()> {
     let layer = program.rendered(settings, Scope::Layer)?;
-    let alone = leaves(&program.dump(&Files { main: bootstrap.to_string(), drop_in: None })?);
     let both = leaves(&program.dump(&combined(program, bootstrap, &layer))?);
     let layer = leaves(&layer.parse()?);
 
-    // containerd 1.x drops its default handlers if a file contains one, and adds its own defaults to a new one.
+    // A handler has more values than the layer.
     let runtimes: Vec<&str> = program.release_line.keys.runtimes.to_vec();
     let handlers: BTreeSet<String> = layer
         .keys()
@@ -248,9 +251,7 @@ fn check_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettin
         .filter_map(|path| path.get(runtimes.len()).cloned())
         .collect();
     let of_handler = |path: &[String]| {
-        !handlers.is_empty()
-            && has_prefix(path, &runtimes)
-            && path.get(runtimes.len()).is_some_and(|name| handlers.contains(name) || name == "runc")
+        has_prefix(path, &runtimes) && path.get(runtimes.len()).is_some_and(|name| handlers.contains(name))
     };
     for (path, value) in &layer {
         if path == &["version"] {
@@ -259,15 +260,6 @@ fn check_layer(program: &Program, bootstrap: &Table, settings: &ContainerdSettin
         let understood = both.get(path).with_context(|| format!("{path:?} of the layer is lost"))?;
         ensure!(understood == value, "{path:?}: the layer says {value}, containerd understood {understood}");
     }
-    // The CRI plugin does not start with both, which `config dump` does not report.
-    let cni =
-        |key: &str| both.iter().find(|(path, _)| path.ends_with(&["cni".into(), key.into()])).map(|(_, value)| value);
-    let lists = layer.keys().any(|path| path.ends_with(&["cni".into(), "bin_dirs".into()]));
-    ensure!(
-        !lists || cni("bin_dir").is_none_or(|older| older == &Value::from("")),
-        "bin_dir {:?} beside bin_dirs",
-        cni("bin_dir")
-    );
     for path in alone.keys().chain(both.keys()).filter(|path| !layer.contains_key(*path)) {
         if path[0] == "imports" || of_handler(path) {
             continue;
@@ -286,10 +278,10 @@ fn has_prefix(path: &[String], prefix: &[&str]) -> bool {
 fn containerd_understands_the_whole_file_for_its_own_version() {
     for program in programs() {
         let odd = program.rendered(&everything(program.release_line), Scope::Whole).unwrap();
-        check_whole(&program, &odd, &odd.parse().unwrap()).unwrap();
+        check_whole(program, &odd, &odd.parse().unwrap()).unwrap();
         let file = program.rendered(&with_mirror(), Scope::Whole).unwrap();
         let expected = file.parse().unwrap();
-        check_whole(&program, &file, &expected).unwrap();
+        check_whole(program, &file, &expected).unwrap();
 
         // A wrong file is detected.
         let version_line = format!("version = {}", program.release_line.config_version);
@@ -302,12 +294,59 @@ fn containerd_understands_the_whole_file_for_its_own_version() {
         for (what, right, wrong) in broken {
             assert!(file.contains(&right), "{right} is in the file");
             let file = file.replacen(&right, wrong, 1);
-            assert!(check_whole(&program, &file, &expected).is_err(), "{what} is not detected by {}", program.version);
+            assert!(check_whole(program, &file, &expected).is_err(), "{what} is not detected by {}", program.version);
         }
         let newer = RELEASE_LINES.iter().find(|newer| newer.config_version > program.release_line.config_version);
         if let Some(newer) = newer {
             let file = rendered(newer.first, &with_mirror(), Scope::Whole).unwrap();
-            assert!(check_whole(&program, &file, &expected).is_err(), "the file for {} is not detected", newer.first);
+            assert!(check_whole(program, &file, &expected).is_err(), "the file for {} is not detected", newer.first);
+        }
+    }
+}
+
+#[test]
+fn a_whole_file_differs_from_the_defaults_for_windows_only_by_what_winpool_chooses() {
+    for program in programs() {
+        let keys = program.release_line.keys;
+        let empty = format!("version = {}", program.release_line.config_version);
+        let whole = program.rendered(&with_mirror(), Scope::Whole).unwrap();
+        let [defaults, whole] = [empty, whole].map(|text| leaves(&program.dump_text(&text).unwrap()));
+        let differs = |path: &&Vec<String>| path[0] != "imports" && defaults.get(*path) != whole.get(*path);
+        let differing: BTreeSet<_> = defaults.keys().chain(whole.keys()).filter(differs).map(Vec::as_slice).collect();
+        let chosen = [keys.sandbox_image, keys.pull_progress_timeout, keys.registry_config_path, DIFFERS];
+        let chosen = chosen.map(|path| path.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(differing, chosen.iter().map(Vec::as_slice).collect(), "containerd {}", program.version);
+    }
+}
+
+/// What `config dump` does not report.
+#[test]
+fn the_cri_plugin_starts_with_a_layer_beside_the_older_setting_for_cni_plugins() {
+    let prefix = Prefix::new().unwrap();
+    let failure = |program: &Program, files: &Files| {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = prefix.command(&program.program);
+        command.args(["--config", &windows_path(&files.write(directory.path()).unwrap())]);
+        let output = prefix.output_until(&mut command, |output| output.contains(BOOTED)).unwrap();
+        assert!(output.contains(BOOTED), "{output}");
+        let failed = |line: &&str| line.contains("failed to load plugin") && line.contains("io.containerd.grpc.v1.cri");
+        output.lines().find(failed).map(str::to_owned)
+    };
+    for program in programs() {
+        let line = program.release_line;
+        let version = if line.drop_in == DropIn::DeepMerge { 3 } else { 2 };
+        let older = bootstraps(line.keys, version, ContainerdVersion::new(1, 7, 0));
+        let (_, image_builder) = &older[0];
+        let layer = program.rendered(&everything(line), Scope::Layer).unwrap();
+        assert_eq!(failure(program, &combined(program, image_builder, &layer)), None);
+
+        // 1.7 reads `bin_dir` only, and 2.4 `bin_dirs` only.
+        let unset = "bin_dir = \"\"\n";
+        let is_unset = matches!(line.keys.cni_bin, CniBin::Directories(_)) && line.first < WITHOUT_CNI_BIN_DIR;
+        assert_eq!(layer.contains(unset), is_unset);
+        if is_unset {
+            let refusal = failure(program, &combined(program, image_builder, &layer.replace(unset, ""))).unwrap();
+            assert!(refusal.contains("`cni.bin_dir` and `cni.bin_dirs` cannot be set at the same time"), "{refusal}");
         }
     }
 }
@@ -317,8 +356,9 @@ fn a_layer_changes_what_it_names_and_keeps_everything_else_of_the_bootstrap() {
     for program in programs() {
         let version = if program.release_line.drop_in == DropIn::DeepMerge { 3 } else { 2 };
         for (name, bootstrap) in bootstraps(program.release_line.keys, version, program.version) {
-            for settings in [ContainerdSettings::default(), with_mirror(), everything(program.release_line)] {
-                check_layer(&program, &bootstrap, &settings).unwrap_or_else(|wrong| {
+            let alone = leaves(&program.dump(&Files { main: bootstrap.to_string(), drop_in: None }).unwrap());
+            for settings in [ContainerdSettings::default(), everything(program.release_line)] {
+                check_layer(program, &bootstrap, &alone, &settings).unwrap_or_else(|wrong| {
                     let layer = program.rendered(&settings, Scope::Layer).unwrap();
                     panic!("containerd {} with the file of {name}: {wrong:#}\n{layer}", program.version)
                 });

@@ -8,12 +8,9 @@ mod fields;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
+    fs,
     path::PathBuf,
-    process::Stdio,
     sync::OnceLock,
-    thread,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Result, ensure};
@@ -36,8 +33,6 @@ use winpool_render::{
     render, standalone,
 };
 
-/// One run takes about a second, the first some more.
-const LIMIT: Duration = Duration::from_secs(300);
 /// The log message of the kubelet after it has read flags and configuration, without a cluster.
 const CONFIGURATION_READ: &str = "Standalone mode, no API client";
 /// The log message of the kubelet when it ignores an unknown field.
@@ -135,33 +130,11 @@ impl Program {
 
     /// The output of the kubelet until it ends, or has read its configuration.
     fn run(&self, files: &Files) -> Result<String> {
-        let (yaml, log) = (self.path("kubelet.yaml"), self.path("log"));
+        let yaml = self.path("kubelet.yaml");
         fs::write(&yaml, &files.yaml)?;
-        let output = File::create(&log)?;
         let mut command = self.prefix.command(&self.kubelet);
-        let mut child = command
-            .args(["--config", &windows_path(&yaml), "--hostname-override=w1"])
-            .args(&files.args)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()?;
-        let begun = Instant::now();
-        loop {
-            let ended = child.try_wait()?.is_some();
-            let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-            if ended {
-                return Ok(output);
-            }
-            let is_late = begun.elapsed() > LIMIT;
-            if is_late || output.contains(CONFIGURATION_READ) {
-                child.kill()?;
-                child.wait()?;
-                ensure!(!is_late, "kubelet.exe did not end: {output}");
-                return Ok(output);
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        command.args(["--config", &windows_path(&yaml), "--hostname-override=w1"]).args(&files.args);
+        self.prefix.output_until(&mut command, |output| output.contains(CONFIGURATION_READ))
     }
 
     fn path(&self, name: &str) -> PathBuf {
