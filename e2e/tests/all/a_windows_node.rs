@@ -1,25 +1,69 @@
-//! A node with the real `kubelet.exe` and `containerd.exe`: what a profile and a pool say is what the kubelet reports.
+//! A node with the real `kubelet.exe` and `containerd.exe`: what a profile and a pool say is what they report, and the real scheduler
+//! acts on it.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::agent_programs::stripped_programs;
 use e2e::{
     cluster::{Cluster, SOON, create, pool_spec},
     control_plane::Options,
-    wait::until,
-    windows_node::{Setup, WindowsNode},
+    operator::Operator,
+    wait::{eventually, until},
+    windows_node::{Release, Setup, WindowsNode},
 };
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    node::v1::RuntimeClass,
+};
 use serde_json::{Value, json};
 use winpool_api::{Taint, TaintEffect};
 use winpool_core::kubernetes::quantity::Quantity;
 use winpool_facts::{Build, ContainerRuntime, ContainerdLine, Minor};
 use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML, Variant, profile, render};
 
+use crate::agent_programs::stripped_programs;
+
 const NODE: &str = "win-1";
 const POOL: &str = "web";
-/// Until the node is ready, on a busy machine.
+/// Until a node is ready, on a busy machine.
 const READY: Duration = Duration::from_secs(180);
+
+/// A cluster with a pool, and a node that was installed with the layer of its profile.
+struct Fixture {
+    cluster: Cluster,
+    operator: Operator,
+    setup: Setup<'static>,
+    // It ends before the API server.
+    node: WindowsNode,
+}
+
+impl Fixture {
+    async fn start(profile: Value) -> Self {
+        let cluster = Cluster::start_with(Options::default()).await.unwrap();
+        cluster.apply_profile("standard", profile.clone()).await.unwrap();
+        let operator = cluster.start_operator(&[], &[]).await.unwrap();
+        cluster.apply_pool(POOL, pool_spec(POOL, json!({"profileRef": {"name": "standard"}}))).await.unwrap();
+        let setup = configured(&profile, Minor(cluster.control_plane.version().minor));
+        let node = WindowsNode::start(&cluster.control_plane, &setup).unwrap();
+        let fixture = Self { cluster, operator, setup, node };
+        fixture.until_node("it is ready", |node| condition(node, "Ready") == "True").await;
+        fixture
+    }
+
+    async fn until_node(&self, what: &str, holds: impl Fn(&Node) -> bool) -> Node {
+        let read = || async { Ok(self.cluster.nodes().get_opt(NODE).await?) };
+        let node = until(&format!("the node: {what}"), READY, read, |node| node.as_ref().is_some_and(&holds)).await;
+        node.unwrap().unwrap()
+    }
+
+    async fn create_pod(&self, name: &str, spec: Value) {
+        let mut pod = json!({
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "app", "image": "mcr.microsoft.com/windows/nanoserver:ltsc2022"}]},
+        });
+        json_patch::merge(&mut pod["spec"], &spec);
+        create(&self.cluster.namespaced::<Pod>("default"), pod).await.unwrap();
+    }
+}
 
 /// A node that has been installed with the layer of a profile.
 fn configured(spec: &Value, minor: Minor) -> Setup<'static> {
@@ -44,33 +88,31 @@ fn amount(
     resources.unwrap()[name].0.parse().unwrap()
 }
 
-/// Whether the kubelet reports that a condition is true.
-fn has(node: &Node, condition: &str) -> bool {
+/// The status of a condition that the kubelet reports.
+fn condition<'a>(node: &'a Node, name: &str) -> &'a str {
     let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|reported| reported.type_ == condition && reported.status == "True")
+    conditions.find(|condition| condition.type_ == name).map_or("", |condition| &condition.status)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_pods_of_its_class() {
-    let cluster = Cluster::start_with(Options::default()).await.unwrap();
-    let spec = json!({"kubelet": {
+fn profile() -> Value {
+    json!({"kubelet": {
         "systemReserved": {"cpu": "500m", "memory": "2Gi"},
         // No pressure, however full the disk of this machine is.
         "evictionHard": {"memory.available": "500Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "maxPods": 60,
-    }});
-    cluster.apply_profile("standard", spec.clone()).await.unwrap();
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.apply_pool(POOL, pool_spec(POOL, json!({"profileRef": {"name": "standard"}}))).await.unwrap();
+        "imageGC": {"highThresholdPercent": 90, "lowThresholdPercent": 75},
+        "containerLogs": {"maxSize": "100Mi", "maxFiles": 3},
+        "priorityClass": "High",
+        "extra": {"serializeImagePulls": false, "registryPullQPS": 10},
+    }})
+}
 
-    let minor = Minor(cluster.control_plane.version().minor);
-    let setup = configured(&spec, minor);
-    let _machine = WindowsNode::start(&cluster.control_plane, &setup).unwrap();
-    let read = || async { Ok(cluster.nodes().get_opt(NODE).await?) };
-    let node =
-        until("the node is ready", READY, read, |node| node.as_ref().is_some_and(|node| has(node, "Ready"))).await;
-    let node = node.unwrap().unwrap();
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubelet_registers_the_node_that_its_profile_describes_and_takes_the_pods_of_its_class() {
+    let fixture = Fixture::start(profile()).await;
+    let Fixture { cluster, setup, .. } = &fixture;
 
+    let node = cluster.nodes().get(NODE).await.unwrap();
     let status = node.status.as_ref().unwrap();
     let info = status.node_info.as_ref().unwrap();
     assert_eq!(info.kernel_version, setup.release.kernel());
@@ -84,26 +126,93 @@ async fn a_kubelet_registers_the_node_that_its_profile_describes_and_runs_the_po
         assert_eq!(amount(allocatable, name).milli(), rest, "{name}");
     }
     assert_eq!(amount(allocatable, "pods").milli(), 60_000);
-
-    let condition = cluster.until_condition(POOL, "ConfigInEffect", "True", "InEffect").await;
-    condition.unwrap();
+    cluster.until_condition(POOL, "ConfigInEffect", "True", "InEffect").await.unwrap();
     cluster.until_taints(NODE, &["os=windows:NoSchedule"]).await.unwrap();
 
-    // A pod of the pool's class is scheduled to the node, and its sandbox ends where Wine has no host compute service.
-    let pod = json!({
-        "metadata": {"name": "app"},
-        "spec": {
-            "runtimeClassName": "windows-ltsc2022",
-            "containers": [{"name": "app", "image": "mcr.microsoft.com/windows/nanoserver:ltsc2022"}],
-        },
-    });
-    create(&cluster.namespaced::<Pod>("default"), pod).await.unwrap();
-    let events = || async { Ok(cluster.namespaced::<Event>("default").list(&Default::default()).await?.items) };
-    let is_of_sandbox = |event: &Event| event.reason.as_deref() == Some("FailedCreatePodSandBox");
-    let events = until("the kubelet reports that containerd made no sandbox", SOON, events, |events| {
-        events.iter().any(is_of_sandbox)
-    })
-    .await;
-    events.unwrap();
-    operator.stop().await.unwrap();
+    uses_the_configuration(&fixture.node).await;
+    pods_are_judged_by_the_scheduler_and_the_kubelet(&fixture).await;
+    fixture.operator.stop().await.unwrap();
+}
+
+/// Each value of the profile is one that the kubelet says that it uses.
+async fn uses_the_configuration(node: &WindowsNode) {
+    let configz = eventually("the kubelet returns its configuration", SOON, || node.configz()).await.unwrap();
+    for (field, value) in [
+        ("maxPods", json!(60)),
+        ("systemReserved", json!({"cpu": "500m", "memory": "2Gi"})),
+        ("evictionHard", json!({"memory.available": "500Mi", "nodefs.available": "1%", "imagefs.available": "1%"})),
+        ("imageGCHighThresholdPercent", json!(90)),
+        ("imageGCLowThresholdPercent", json!(75)),
+        ("containerLogMaxSize", json!("100Mi")),
+        ("containerLogMaxFiles", json!(3)),
+        ("serializeImagePulls", json!(false)),
+        ("registryPullQPS", json!(10)),
+    ] {
+        assert_eq!(configz[field], value, "{field}");
+    }
+}
+
+async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
+    let cluster = &fixture.cluster;
+    let class = json!({"metadata": {"name": "unknown-handler"}, "handler": "runhcs-unknown"});
+    create(&cluster.api::<RuntimeClass>(), class).await.unwrap();
+    let tolerations = json!([{"operator": "Exists"}]);
+    for (name, spec, reason, text) in [
+        // It is scheduled, and its sandbox ends where Wine has no host compute network.
+        (
+            "of-the-class",
+            json!({"runtimeClassName": "windows-ltsc2022"}),
+            "FailedCreatePodSandBox",
+            "hcnCreateNamespace",
+        ),
+        (
+            "of-a-handler-that-containerd-does-not-have",
+            json!({"runtimeClassName": "unknown-handler", "nodeName": NODE}),
+            "FailedCreatePodSandBox",
+            "no runtime for \"runhcs-unknown\" is configured",
+        ),
+        ("without-a-class", json!({}), "FailedScheduling", "untolerated taint"),
+        (
+            "for-linux",
+            json!({"nodeName": NODE, "tolerations": tolerations, "os": {"name": "linux"}}),
+            "PodOSNotSupported",
+            "linux",
+        ),
+    ] {
+        fixture.create_pod(name, spec).await;
+        let events = || async { cluster.events("default", name).await };
+        let what = format!("pod {name}: {reason} {text}");
+        let is_expected = |message: &str| message.contains(text);
+        let found = until(&what, READY, events, |events| {
+            events.iter().any(|event| {
+                event.reason.as_deref() == Some(reason) && event.message.as_deref().is_some_and(is_expected)
+            })
+        });
+        found.await.unwrap();
+    }
+    // The handlers are those that containerd has reported to the kubelet.
+    let classes = json!([{"name": "special", "handler": "special"}]);
+    let pool = pool_spec(POOL, json!({"profileRef": {"name": "standard"}, "runtimeClasses": classes}));
+    cluster.apply_pool(POOL, pool).await.unwrap();
+    cluster.until_condition(POOL, "RuntimeClassReady", "False", "HandlerUnavailable").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_follows_an_update_of_windows_and_a_runtime_that_has_stopped() {
+    let fixture = Fixture::start(profile()).await;
+    let updated = Release { revision: fixture.setup.release.revision + 100, ..fixture.setup.release };
+    let spec = json!({"profileRef": {"name": "standard"}, "minRevision": updated.revision});
+    fixture.cluster.apply_pool(POOL, pool_spec(POOL, spec)).await.unwrap();
+    fixture.cluster.until_condition(POOL, "OSMismatch", "True", "RevisionTooOld").await.unwrap();
+    let boot_id = |node: &Node| node.status.as_ref()?.node_info.as_ref().map(|info| info.boot_id.clone());
+    let before = fixture.cluster.nodes().get(NODE).await.unwrap();
+    fixture.node.reboot(updated, 2).unwrap();
+    fixture.until_node("it has another boot ID", |node| boot_id(node) != boot_id(&before)).await;
+    fixture.cluster.until_absent(POOL, "OSMismatch").await.unwrap();
+
+    fixture.node.stop_service("containerd").unwrap();
+    fixture.until_node("its kubelet misses containerd", |node| condition(node, "Ready") == "False").await;
+    fixture.node.start_services().unwrap();
+    fixture.until_node("it is ready again", |node| condition(node, "Ready") == "True").await;
+    fixture.operator.stop().await.unwrap();
 }

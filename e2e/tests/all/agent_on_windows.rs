@@ -4,6 +4,7 @@
 mod failures;
 mod interruptions;
 mod removal;
+mod rollout;
 mod rounds;
 
 use std::time::Duration;

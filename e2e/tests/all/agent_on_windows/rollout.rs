@@ -1,0 +1,46 @@
+//! A rollout over several nodes.
+
+use e2e::{
+    wait::until,
+    windows_node::{Setup, WindowsNode},
+};
+use kube::api::ListParams;
+use serde_json::json;
+use winpool_api::{NodeConfigPhase::Applied, WindowsNodeConfig};
+
+use super::{CHANGE, Fixture, POOL};
+use crate::agent_programs::stripped_programs;
+
+#[tokio::test]
+async fn a_rollout_changes_one_node_after_the_other() {
+    let fixture = Fixture::start().await;
+    let mut others = Vec::new();
+    for name in ["win-2", "win-3"] {
+        let setup = Setup::new(stripped_programs(), name, POOL);
+        let mut node = WindowsNode::start(&fixture.cluster.control_plane, &setup).unwrap();
+        node.start_agent(&[]).unwrap();
+        others.push(node);
+    }
+    let configured =
+        async || Ok(fixture.cluster.pools().get(POOL).await?.data["status"]["columns"]["configured"].clone());
+    until("all nodes are configured", CHANGE, configured, |count| count == "3/3").await.unwrap();
+
+    let api = fixture.cluster.api::<WindowsNodeConfig>();
+    let configs = async || Ok(api.list(&ListParams::default()).await?.items);
+    let former = configs().await.unwrap()[0].spec.digest.clone();
+    fixture.apply_profile(json!({ "kubelet": { "maxPods": 41 } })).await;
+    until("all nodes have the new configuration", CHANGE, configs, |configs| {
+        let is_changing = |config: &&WindowsNodeConfig| {
+            config.spec.digest != former && config.status.as_ref().is_none_or(|status| status.phase != Applied)
+        };
+        assert!(configs.iter().filter(is_changing).count() <= 1, "more than one node is changed: {configs:#?}");
+        configs.iter().all(|config| {
+            let applied = config.status.as_ref().and_then(|status| status.applied.as_ref());
+            config.spec.digest != former && applied.is_some_and(|applied| applied.digest == config.spec.digest)
+        })
+    })
+    .await
+    .unwrap();
+    fixture.until_in_effect().await;
+    fixture.stop().await;
+}
