@@ -25,7 +25,7 @@ WINDOWS := x86_64-pc-windows-gnu
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: packages ## a real control plane with simulated Windows nodes and the operator; ARGS=--once ends when it has converged
+run: packages ## a real control plane with simulated Windows nodes and the operator; ARGS=--once ends when it has converged, ARGS=--windows-node adds a node under Wine
 	@CARGO=$(CARGO) KUBERNETES=$(KUBERNETES) e2e/run.sh $(ARGS)
 
 test: packages windows-packages ## everything, with the seconds of each step: lint, unit tests, those on real servers and under Wine

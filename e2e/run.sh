@@ -3,7 +3,7 @@
 #
 #   run.sh [ARGUMENT…]
 #
-# The arguments are those of the demonstration. The control plane is that of KUBEBUILDER_ASSETS, if it is set, or else of the version in
+# The arguments are those of the demonstration; for --windows-node it also fetches or builds the programs of that node. The control plane is that of KUBEBUILDER_ASSETS, if it is set, or else of the version in
 # KUBERNETES, by default the pinned one (program.sh).
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
@@ -40,9 +40,25 @@ control_plane() {
   e2e/program.sh etcd kube-apiserver kube-controller-manager kube-scheduler kubectl >/dev/null 2> >(sed -u 's/^/control plane: /' >&2)
 }
 
+# Upstream's programs, Wine, and the program that runs containerd as a service: without debug information, and with sections that begin at
+# pages, so that Wine maps it.
+windows_node() {
+  local windows=x86_64-pc-windows-gnu compiler
+  local folder=$target/$windows/debug
+  e2e/program.sh kubelet-for-wine.exe kube-log-runner.exe containerd.exe >/dev/null \
+    && e2e/wine.sh >/dev/null \
+    && make --no-print-directory windows-packages \
+    && compiler=$(e2e/mingw.sh) \
+    && PATH=$compiler:$PATH "$cargo" build --package e2e-windows --no-default-features --bin helper --target $windows \
+    && mkdir -p "$folder/stripped" \
+    && "$compiler/x86_64-w64-mingw32-objcopy" --strip-all --file-alignment=4096 "$folder/helper.exe" "$folder/stripped/helper.new" \
+    && mv "$folder/stripped/helper.new" "$folder/stripped/helper.exe"
+}
+
 [[ -x $target/debug/demo ]] || say "winpool: building it and the demonstration once, about 4 minutes on two cores, more beside other builds"
 set -m
 if [[ ! ${KUBEBUILDER_ASSETS:-} ]]; then start "control plane" control_plane; fi
+if [[ " $* " == *" --windows-node "* ]]; then start "Windows node" windows_node; fi
 start "winpool" "$cargo" build --workspace --bin winpool --bin demo
 set +m
 for _ in "${jobs[@]}"; do wait -n || exit 1; done

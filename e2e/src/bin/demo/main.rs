@@ -3,6 +3,7 @@
 mod fleet;
 mod progress;
 mod report;
+mod windows;
 
 use std::{cell::RefCell, process::ExitCode, sync::Arc, time::Duration};
 
@@ -15,9 +16,14 @@ use e2e::{
     install::{apply, install, path},
     kubelet::Kubelets,
     operator::{Operator, binary},
+    wait::until,
+    windows_node::WindowsNode,
 };
 use futures::future::{Either, select};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Node, Pod},
+};
 use kube::{ResourceExt, api::ListParams};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -32,7 +38,7 @@ use crate::{
 
 const SAMPLES: &str = "config/samples";
 const NAMESPACE: &str = "default";
-const CONVERGED_WITHIN: Duration = Duration::from_secs(120);
+const CONVERGED_WITHIN: Duration = Duration::from_secs(180);
 const CONVERGED_FOR: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(300);
 /// The time that a program that blocks a thread has to end after Ctrl-C.
@@ -45,6 +51,9 @@ struct Arguments {
     /// End when everything has converged, with an exit status other than 0 if it does not
     #[arg(long)]
     once: bool,
+    /// Add a node with upstream's kubelet.exe and containerd.exe, under Wine
+    #[arg(long)]
+    windows_node: bool,
 }
 
 fn main() -> ExitCode {
@@ -123,14 +132,19 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
         Ok(((), format!("{} Deployments created: all Pods run", WORKLOADS.len())))
     })
     .await?;
+    let _windows_node =
+        if arguments.windows_node { Some(start_windows_node(&cluster, &operator).await?) } else { None };
     cluster.nothing_was_forbidden()?;
     let (writes, memory) = (cluster.writes()?.len(), operator.resident_bytes()? / (1024 * 1024));
     println!("          the operator made {writes} writes, all allowed by the shipped RBAC, and occupies {memory} MiB");
     report::report(&cluster)?;
+    if arguments.windows_node {
+        report::windows_node(&cluster)?;
+    }
     if arguments.once {
         return Ok(());
     }
-    report::next_steps(&cluster)?;
+    report::next_steps(&cluster, arguments.windows_node)?;
     loop {
         check(&operator)?;
         sleep(POLL).await;
@@ -151,6 +165,26 @@ async fn start_control_plane() -> Result<Cluster> {
         Ok((Cluster::connect(control_plane).await?, result))
     })
     .await
+}
+
+/// Starts the node after the Deployments, whose Pods would not run on it.
+async fn start_windows_node(cluster: &Cluster, operator: &Operator) -> Result<WindowsNode> {
+    let node = step("starting Windows' services under Wine", async |_| {
+        let node = windows::start(cluster).await?;
+        Ok((node, "containerd.exe and kubelet.exe run as services of Windows, under Wine".to_owned()))
+    })
+    .await?;
+    step("joining the node under Wine", async |waits_for| {
+        let registered = async || Ok(cluster.nodes().get_opt(windows::NAME).await?);
+        let joined = async {
+            until("its kubelet registers it", CONVERGED_WITHIN, registered, Option::is_some).await?;
+            converge(cluster, operator, &WORKLOADS, waits_for).await
+        };
+        joined.await.with_context(|| node.logs())?;
+        Ok(((), format!("{} is Ready, tainted and configured", windows::NAME)))
+    })
+    .await?;
+    Ok(node)
 }
 
 /// Waits until nothing is missing, and checks that this remains true.
@@ -182,12 +216,33 @@ fn check(operator: &Operator) -> Result<()> {
     }
 }
 
-/// The pools that are not as specified, and the Pods that do not run where they should.
+/// The nodes and pools that are not as specified, and the Pods that do not run where they should.
 async fn missing(cluster: &Cluster, workloads: &[Workload]) -> Result<Vec<String>> {
+    let nodes = cluster.nodes().list(&ListParams::default()).await?.items;
     let pools = cluster.api::<WindowsNodePool>().list(&ListParams::default()).await?.items;
     let pods = cluster.namespaced::<Pod>(NAMESPACE).list(&ListParams::default()).await?.items;
+    let of_nodes = missing_of_nodes(&nodes, &pools);
     let of_pools = pools.iter().filter_map(missing_of_pool);
-    Ok(of_pools.chain(workloads.iter().filter_map(|workload| missing_of_workload(workload, &pods))).collect())
+    Ok(of_nodes
+        .into_iter()
+        .chain(of_pools)
+        .chain(workloads.iter().filter_map(|workload| missing_of_workload(workload, &pods)))
+        .collect())
+}
+
+fn missing_of_nodes(nodes: &[Node], pools: &[WindowsNodePool]) -> Option<String> {
+    let is_ready = |node: &&Node| {
+        let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    let ready = nodes.iter().filter(is_ready).count();
+    if ready < nodes.len() {
+        return Some(format!("{ready} of {} nodes are Ready", nodes.len()));
+    }
+    let is_windows = |node: &&Node| node.labels().get("kubernetes.io/os").is_some_and(|os| os == "windows");
+    let windows = nodes.iter().filter(is_windows).count();
+    let matched: u32 = pools.iter().flat_map(|pool| &pool.status).map(|status| status.nodes.matched).sum();
+    (matched as usize != windows).then(|| format!("{matched} of {windows} nodes with Windows are in a pool"))
 }
 
 fn missing_of_pool(pool: &WindowsNodePool) -> Option<String> {

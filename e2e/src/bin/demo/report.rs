@@ -7,7 +7,10 @@ use e2e::{
     operator::{binary, winpool},
 };
 
-use crate::progress::{bold, dim};
+use crate::{
+    progress::{bold, dim},
+    windows,
+};
 
 /// Commands for another terminal, each with a remark.
 const NEXT: [(&str, &str); 4] = [
@@ -33,8 +36,14 @@ pub fn report(cluster: &Cluster) -> Result<()> {
     show_winpool(cluster, &["plan", "--pool", "spare"])
 }
 
+/// Prints what the node under Wine reports.
+pub fn windows_node(cluster: &Cluster) -> Result<()> {
+    title("One node of web-2022 is not simulated: kubelet.exe on containerd.exe, under Wine, where no container runs:");
+    show_kubectl(cluster, &["get", "node", windows::NAME, "-o", "wide"])
+}
+
 /// Prints how to look further.
-pub fn next_steps(cluster: &Cluster) -> Result<()> {
+pub fn next_steps(cluster: &Cluster, windows_node: bool) -> Result<()> {
     let control_plane = &cluster.control_plane;
     let folder = |program: &std::path::Path| program.parent().unwrap_or(program).display().to_string();
     title("The cluster runs until Ctrl-C. In another terminal:");
@@ -42,6 +51,12 @@ pub fn next_steps(cluster: &Cluster) -> Result<()> {
     println!("  export PATH={}:{}:$PATH", folder(&control_plane.assets().kubectl), folder(&binary()?.canonicalize()?));
     for (command, remark) in NEXT {
         println!("  {command:<34}{}", dim(&format!("# {remark}")));
+    }
+    if !windows_node {
+        println!(
+            "{}",
+            dim("  make run ARGS=--windows-node adds a node with kubelet.exe and containerd.exe, under Wine")
+        );
     }
     println!("{}", dim(&format!("  logs: {}", control_plane.directory().join("logs").display())));
     Ok(())
