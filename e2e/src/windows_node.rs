@@ -3,7 +3,8 @@
 //!
 //! Its programs are upstream's, and differ from a node with Windows in this:
 //! - No container runs, because Wine has no host compute service: containerd makes no sandbox, so that pods stay pending.
-//! - There are no sockets of UNIX, so that the kubelet has no device plugins and no CSI drivers (`program.sh`).
+//! - There are no sockets of UNIX: the kubelet has no device plugins and no CSI drivers, and one line of it is changed, by which its own
+//!   socket for device plugins listens on loopback (`program.sh`).
 //! - The kubelet finds no address of the node: the API server does not reach it, tests do on loopback.
 //! - What the kubelet measures of the node is what `e2e/windows/dll/pdh.c` answers.
 //! - containerd is a child process of its service, as with a service wrapper: its own service needs a parent that Wine does not show.

@@ -1,5 +1,6 @@
-//! `winpool-agent.exe run` on a Windows node under Wine, with the real operator and API server. Services of Windows stand in
-//! for the kubelet and containerd; a file beside the configuration of each determines how they fail.
+//! `winpool-agent.exe run` on a Windows node under Wine, with the real operator and API server, and with
+//! upstream's kubelet and containerd. Where these must fail, services of Windows stand in for them; a file beside the configuration
+//! of each determines how.
 
 mod failures;
 mod interruptions;
