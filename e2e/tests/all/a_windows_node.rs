@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use e2e::{
     cluster::{Cluster, SOON, create, pool_spec},
-    control_plane::Options,
-    operator::Operator,
+    control_plane::{Options, User},
+    operator::{Operator, winpool},
     wait::{eventually, until},
     windows_node::{Release, Setup, WindowsNode},
 };
@@ -165,6 +165,19 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
             "FailedCreatePodSandBox",
             "hcnCreateNamespace",
         ),
+        // It needs no network, and no image can be pulled.
+        (
+            "on-the-host",
+            json!({
+                "runtimeClassName": "windows-ltsc2022",
+                "hostNetwork": true,
+                "securityContext": {
+                    "windowsOptions": {"hostProcess": true, "runAsUserName": r"NT AUTHORITY\SYSTEM"},
+                },
+            }),
+            "FailedCreatePodSandBox",
+            "failed to pull image",
+        ),
         (
             "of-a-handler-that-containerd-does-not-have",
             json!({"runtimeClassName": "unknown-handler", "nodeName": NODE}),
@@ -176,7 +189,7 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
             "for-linux",
             json!({"nodeName": NODE, "tolerations": tolerations, "os": {"name": "linux"}}),
             "PodOSNotSupported",
-            "linux",
+            "the OS field doesn't match node OS",
         ),
     ] {
         fixture.create_pod(name, spec).await;
@@ -190,11 +203,21 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
         });
         found.await.unwrap();
     }
+    for (name, symptom) in [
+        ("of-the-class", "hns-endpoint"),
+        ("on-the-host", "pause-image-unavailable"),
+        ("of-a-handler-that-containerd-does-not-have", "handler-unknown"),
+    ] {
+        let output = winpool(&cluster.control_plane, User::Admin, &["doctor", &format!("pod/{name}"), "-o", "json"]);
+        let printed: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        let found: Vec<_> = printed["found"].as_array().unwrap().iter().map(|found| found["id"].clone()).collect();
+        assert!(found.contains(&json!(symptom)), "pod {name}: {found:?}");
+    }
     // The handlers are those that containerd has reported to the kubelet.
-    let classes = json!([{"name": "special", "handler": "special"}]);
+    let classes = json!([{"name": "special", "handler": "runhcs-special"}]);
     let pool = pool_spec(POOL, json!({"profileRef": {"name": "standard"}, "runtimeClasses": classes}));
     cluster.apply_pool(POOL, pool).await.unwrap();
-    cluster.until_condition(POOL, "RuntimeClassReady", "False", "HandlerUnavailable").await.unwrap();
+    cluster.until_condition(POOL, "RuntimeSupported", "False", "HandlerUnavailable").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,6 +38,18 @@ const SANDBOXES: &[(&[&str], &str)] = &[
         "Failed create pod sandbox: rpc error: code = Unknown desc = NetworkPlugin cni failed to set up pod \
          \"dev-fossil-api-777f779f74-fhx88_default\" network: Failed to create endpoint: HNS failed with error : Element not found.",
     ),
+    // kubelet.exe 1.37.2 with containerd.exe 2.4.2 under Wine, which has no host compute network
+    (
+        &["hns-endpoint"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create network namespace for sandbox \
+         \"06254a9306f07a13b6a0876b75851fce65962411ad0ec10f773ecee49de07d0e\": hcnCreateNamespace failed in Win32: Module not found. (0x7e)",
+    ),
+    // The same programs
+    (
+        &["handler-unknown"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = unable to get OCI runtime for sandbox \
+         \"94d445a31c5a9ac43a8eb641f5bddce1a5d42741e2481b8076d94eaab78fbd3b\": no runtime for \"runhcs-unknown\" is configured",
+    ),
     // kubernetes-sigs/sig-windows-tools#72
     (
         &["pause-image-mismatch"],
@@ -51,6 +63,14 @@ const SANDBOXES: &[(&[&str], &str)] = &[
         "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox image \
          \"mcr.microsoft.com/oss/kubernetes/pause:1.4.0\": failed to pull image \"mcr.microsoft.com/oss/kubernetes/pause:1.4.0\": dial \
          tcp: lookup mcr.microsoft.com: no such host",
+    ),
+    // kubelet.exe 1.37.2 with containerd.exe 2.4.2, for a pod on the network of the host
+    (
+        &["pause-image-unavailable"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to pull image \
+         \"mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2\": failed to pull and unpack image \
+         \"mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2\": failed to resolve image: failed to do request: Head \
+         \"https://mcr.microsoft.com/v2/oss/v2/kubernetes/pause/manifests/3.10.2\": dial tcp: lookup mcr.microsoft.com: no such host",
     ),
     // kubernetes/kubernetes#107561
     (

@@ -251,10 +251,18 @@ pub static SYMPTOMS: &[Symptom] = {
             "set a pause image for this build: `sandbox_image` of containerd, which a profile of winpool renders",
             "https://github.com/kubernetes/kubernetes/issues/99157"),
         symptom("pause-image-unavailable", "Pods do not start: the pause image cannot be pulled",
-            sandbox(&["failed to get sandbox image"]),
+            // The second text is that of containerd 2.x, whose `ensurePauseImageExists` pulls before a sandbox is started.
+            sandbox(&["failed to get sandbox image", "failed to pull image"]),
             "containerd does not reach the registry of `sandbox_image`, or there is no such tag",
             "set a pause image that exists for Windows, from a registry or mirror that the node reaches",
             "https://github.com/kubernetes-sigs/sig-windows-dev-tools/issues/64"),
+        symptom("handler-unknown", "Pods do not start: containerd does not have the handler of their RuntimeClass",
+            sandbox(&["no runtime for"]),
+            "the RuntimeClass names a handler that is not among the runtimes of containerd on the node, and the pod was not scheduled by \
+             what the nodes report",
+            "correct the handler of the class, or add the runtime to containerd: `containerd.extraConfig` of a profile. A node reports its \
+             handlers in `status.runtimeHandlers`",
+            "https://github.com/containerd/containerd/blob/v2.4.2/internal/cri/config/config.go#L718"),
         symptom("sandbox-name-reserved", "Pods do not start: the name of the sandbox is reserved",
             sandbox(&["failed to reserve sandbox name"]),
             "an earlier attempt to create the sandbox has not ended: the host compute service is slow or does not answer",
