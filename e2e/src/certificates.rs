@@ -40,6 +40,11 @@ impl Authority {
         self.folder.path().join("ca.crt")
     }
 
+    /// The certificate of the authority, with the key that signs others.
+    pub(crate) fn own(&self) -> Certificate {
+        Certificate { certificate: self.issuer.pem(), key: self.issuer.key().serialize_pem() }
+    }
+
     /// A certificate for a client, with its name. It expired in 2020.
     pub fn issue_expired(&self, client: &str) -> Result<Certificate> {
         let mut params = CertificateParams::default();

@@ -34,6 +34,8 @@ pub struct Options {
     pub cluster_api: bool,
     /// Install the permissions of the agents, and those that the operator needs for them.
     pub agents: bool,
+    /// Accept nodes that join with a token, to which the controller manager issues their certificates.
+    pub bootstrap: bool,
 }
 
 impl Options {
@@ -45,6 +47,7 @@ impl Options {
             api_server_arguments: Vec::new(),
             cluster_api: false,
             agents: false,
+            bootstrap: false,
         }
     }
 

@@ -24,6 +24,7 @@ use super::Options;
 use crate::{
     assets::{Assets, Version},
     audit::{self, Request, Stored},
+    certificates::Authority,
     directory::Directory,
     network::{self, free_port},
     process::{self, Process},
@@ -319,6 +320,10 @@ impl Servers {
             // In megabytes; the log is read as one file.
             flag("audit-log-maxsize", 100_000),
         ];
+        if self.options.bootstrap {
+            arguments.push(flag("client-ca-file", file("clients.crt")));
+            arguments.push(flag("enable-bootstrap-token-auth", true));
+        }
         arguments.extend(self.options.api_server_arguments.iter().cloned());
         arguments
     }
@@ -388,6 +393,14 @@ impl Servers {
             flag("kube-api-qps", 500),
             flag("kube-api-burst", 1000),
         ]);
+        if self.options.bootstrap {
+            arguments.extend([
+                flag("cluster-signing-cert-file", self.path("clients.crt").display()),
+                flag("cluster-signing-key-file", self.path("clients.key").display()),
+                // The second one signs what a node reads before it trusts the cluster; it is off by default.
+                flag("controllers", "*,bootstrapsigner"),
+            ]);
+        }
         arguments
     }
 
@@ -406,6 +419,9 @@ impl Servers {
         self.write("tokens.csv", &User::ALL.map(User::token_line).concat())?;
         let audited = [User::Operator, User::Agent, User::OtherA, User::OtherB].map(User::name);
         self.write("audit-policy.yaml", &audit::policy(&audited))?;
+        if self.options.bootstrap {
+            Authority::new()?.own().write(self.directory(), "clients")?;
+        }
         process::touch(&self.path("audit.log"))
     }
 
