@@ -11,6 +11,7 @@
 //!
 //! With [`Programs::Scripted`] they are stand-ins that fail as a test asks, in ways that upstream's do not show on request.
 
+mod join;
 mod system;
 
 use std::{
@@ -28,7 +29,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use winpool_agent::journal::{JOURNAL, Journal};
 
-pub use self::system::Release;
+pub use self::{join::Invitation, system::Release};
 use crate::{
     assets,
     control_plane::{ControlPlane, User},
@@ -129,10 +130,10 @@ pub struct WindowsNode {
 impl WindowsNode {
     /// Installs a node and starts its services. The kubelet registers it.
     pub fn start(control_plane: &ControlPlane, setup: &Setup<'_>) -> Result<Self> {
-        let (port, health_port) = (free_port()?, free_port()?);
+        let mut node = Self::install(control_plane, setup)?;
         let mut kubelet = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-            "address": "127.0.0.1", "port": port, "healthzPort": health_port,
+            "address": "127.0.0.1", "port": node.port, "healthzPort": node.health_port,
             "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
             "authorization": {"mode": "AlwaysAllow"},
             "clusterDNS": ["10.96.0.10"], "clusterDomain": "cluster.local",
@@ -140,6 +141,16 @@ impl WindowsNode {
             "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%"},
         });
         json_patch::merge(&mut kubelet, &setup.kubelet);
+        node.write_file(KUBELET_CONFIG, serde_saphyr::to_string(&kubelet)?)?;
+        let kubeconfig = control_plane.kubelet_kubeconfig(&node.name)?;
+        node.write(KUBELET_KUBECONFIG, &with_authority(control_plane, &kubeconfig)?)?;
+        node.start_services()?;
+        Ok(node)
+    }
+
+    /// Installs a node, with everything but the files of its kubelet.
+    fn install(control_plane: &ControlPlane, setup: &Setup<'_>) -> Result<Self> {
+        let (port, health_port) = (free_port()?, free_port()?);
         let mut node = Self {
             name: setup.name.to_owned(),
             programs: setup.programs,
@@ -157,12 +168,17 @@ impl WindowsNode {
             system::set_registry(&node.prefix, setup.release, 1)?;
         }
         let containerd = setup.containerd_toml.clone().map_or_else(|| node.default_of_containerd(), Ok)?;
-        node.original_files =
-            vec![(KUBELET_CONFIG, serde_saphyr::to_string(&kubelet)?), (CONTAINERD_CONFIG, containerd)];
+        node.write_file(CONTAINERD_CONFIG, containerd)?;
         node.write_files(control_plane)?;
         node.install_services(setup)?;
-        node.start_services()?;
         Ok(node)
+    }
+
+    /// Writes one of the files that an agent may change.
+    fn write_file(&mut self, path: &'static str, text: String) -> Result<()> {
+        self.write(path, &text)?;
+        self.original_files.push((path, text));
+        Ok(())
     }
 
     fn install_programs(&self) -> Result<()> {
@@ -199,14 +215,7 @@ impl WindowsNode {
     }
 
     fn write_files(&self, control_plane: &ControlPlane) -> Result<()> {
-        for (path, text) in &self.original_files {
-            self.write(path, text)?;
-        }
         self.write(r"C:\Program Files\containerd\cni\conf\10-pods.conflist", NETWORK)?;
-        self.write(
-            KUBELET_KUBECONFIG,
-            &with_authority(control_plane, &control_plane.kubelet_kubeconfig(&self.name)?)?,
-        )?;
         let agent = fs::read_to_string(control_plane.kubeconfig(User::Agent))?;
         self.write(AGENT_KUBECONFIG, &with_authority(control_plane, &agent)?)?;
         fs::create_dir_all(self.prefix.file(r"C:\var\log\kubelet"))?;

@@ -25,7 +25,7 @@ use crate::agent_programs::stripped_programs;
 const NODE: &str = "win-1";
 const POOL: &str = "web";
 /// Until a node is ready, on a busy machine.
-const READY: Duration = Duration::from_secs(180);
+pub(crate) const READY: Duration = Duration::from_secs(180);
 
 /// A cluster with a pool, and a node that was installed with the layer of its profile.
 struct Fixture {
@@ -81,7 +81,7 @@ fn configured(spec: &Value, minor: Minor) -> Setup<'static> {
     }
 }
 
-fn amount(
+pub(crate) fn amount(
     resources: Option<&BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
     name: &str,
 ) -> Quantity {
@@ -89,7 +89,7 @@ fn amount(
 }
 
 /// The status of a condition that the kubelet reports.
-fn condition<'a>(node: &'a Node, name: &str) -> &'a str {
+pub(crate) fn condition<'a>(node: &'a Node, name: &str) -> &'a str {
     let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.find(|condition| condition.type_ == name).map_or("", |condition| &condition.status)
 }

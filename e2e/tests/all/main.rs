@@ -9,6 +9,7 @@
 // clippy.toml allows these in tests, but not in the helper functions of tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod a_windows_join;
 mod a_windows_node;
 mod adoption;
 mod agent_on_windows;
