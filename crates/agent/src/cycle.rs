@@ -267,7 +267,7 @@ impl<'a> Cycle<'a> {
 
     fn stop(&self, service: &str) -> io::Result<()> {
         // A service accepts no stop during its start.
-        self.wait_for_state(service, "started", |state| Ok(state != Some(ServiceState::Pending)))?;
+        self.wait_for_state(service, "started", |state| state != Some(ServiceState::Pending))?;
         match self.host.stop(service) {
             Ok(()) if self.wait_until_stopped(service)? => return Ok(()),
             Err(error) if self.host.state(service)? != Some(ServiceState::Pending) => return Err(error),
@@ -286,14 +286,13 @@ impl<'a> Cycle<'a> {
     /// Whether a service has stopped within the time limit. One without a process has, whatever it reported last: the kubelet ends after
     /// it has reported that it stops (kubernetes/kubernetes v1.37.2, `pkg/windows/service/service.go`), and Wine does not notice that.
     fn wait_until_stopped(&self, service: &str) -> io::Result<bool> {
-        let has_stopped = |state| {
-            Ok(match state {
-                None | Some(ServiceState::Stopped) => true,
-                Some(ServiceState::Pending) => self.host.process(service)?.is_none(),
-                Some(ServiceState::Running { .. }) => false,
-            })
+        let has_stopped = |state| match state {
+            None | Some(ServiceState::Stopped) => true,
+            // Processes that cannot be listed show nothing.
+            Some(ServiceState::Pending) => matches!(self.host.process(service), Ok(None)),
+            Some(ServiceState::Running { .. }) => false,
         };
-        has_stopped(self.wait_for_state(service, "stopped", has_stopped)?)
+        Ok(has_stopped(self.wait_for_state(service, "stopped", has_stopped)?))
     }
 
     /// Waits until no process of a program runs, and kills those that do not end in time. RKE2 reports its service as stopped while its
@@ -311,7 +310,7 @@ impl<'a> Cycle<'a> {
 
     fn start(&self, service: &str) -> io::Result<()> {
         self.host.start(service)?;
-        match self.wait_for_state(service, "started", |state| Ok(state != Some(ServiceState::Pending)))? {
+        match self.wait_for_state(service, "started", |state| state != Some(ServiceState::Pending))? {
             Some(ServiceState::Running { .. }) => Ok(()),
             Some(ServiceState::Stopped) => Err(io::Error::other("it ended during its start")),
             Some(ServiceState::Pending) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not finish its start")),
@@ -324,14 +323,14 @@ impl<'a> Cycle<'a> {
         &self,
         service: &str,
         expected: &str,
-        is_expected: impl Fn(Option<ServiceState>) -> io::Result<bool>,
+        is_expected: impl Fn(Option<ServiceState>) -> bool,
     ) -> io::Result<Option<ServiceState>> {
         let began = self.host.now();
         let mut next_message = QUIET;
         loop {
             let state = self.host.state(service)?;
             let waited = elapsed(began, self.host.now());
-            if is_expected(state)? || waited >= self.limits.service {
+            if is_expected(state) || waited >= self.limits.service {
                 return Ok(state);
             }
             if waited >= next_message {

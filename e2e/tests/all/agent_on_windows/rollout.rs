@@ -6,7 +6,7 @@ use e2e::{
 };
 use kube::api::ListParams;
 use serde_json::json;
-use winpool_api::{NodeConfigPhase::Applied, WindowsNodeConfig};
+use winpool_api::WindowsNodeConfig;
 
 use super::{CHANGE, Fixture, POOL};
 use crate::agent_programs::stripped_programs;
@@ -30,9 +30,8 @@ async fn a_rollout_changes_one_node_after_the_other() {
     let former = configs().await.unwrap()[0].spec.digest.clone();
     fixture.apply_profile(json!({ "kubelet": { "maxPods": 41 } })).await;
     until("all nodes have the new configuration", CHANGE, configs, |configs| {
-        let is_changing = |config: &&WindowsNodeConfig| {
-            config.spec.digest != former && config.status.as_ref().is_none_or(|status| status.phase != Applied)
-        };
+        // The agent of a node whose configuration is confirmed restarts nothing any more.
+        let is_changing = |config: &&WindowsNodeConfig| config.spec.digest != former && !config.spec.is_confirmed();
         assert!(configs.iter().filter(is_changing).count() <= 1, "more than one node is changed: {configs:#?}");
         configs.iter().all(|config| {
             let applied = config.status.as_ref().and_then(|status| status.applied.as_ref());

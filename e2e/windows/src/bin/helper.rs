@@ -126,7 +126,7 @@ mod windows {
     fn runs(name: &str) -> io::Result<bool> {
         Ok(match Windows.state(name)? {
             None | Some(ServiceState::Stopped) => false,
-            Some(ServiceState::Pending) => Windows.process(name)?.is_some(),
+            Some(ServiceState::Pending) => !matches!(Windows.process(name), Ok(None)),
             Some(ServiceState::Running { .. }) => true,
         })
     }
