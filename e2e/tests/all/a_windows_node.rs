@@ -213,11 +213,11 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
         let found: Vec<_> = printed["found"].as_array().unwrap().iter().map(|found| found["id"].clone()).collect();
         assert!(found.contains(&json!(symptom)), "pod {name}: {found:?}");
     }
-    // The handlers are those that containerd has reported to the kubelet.
-    let classes = json!([{"name": "special", "handler": "runhcs-special"}]);
+    // The handlers of the node are those that containerd has reported to the kubelet.
+    let classes = json!([{"name": "special", "handler": "special"}]);
     let pool = pool_spec(POOL, json!({"profileRef": {"name": "standard"}, "runtimeClasses": classes}));
     cluster.apply_pool(POOL, pool).await.unwrap();
-    cluster.until_condition(POOL, "RuntimeSupported", "False", "HandlerUnavailable").await.unwrap();
+    cluster.until_condition(POOL, "RuntimeClassReady", "False", "NotForWindows").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
