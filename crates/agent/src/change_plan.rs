@@ -80,6 +80,13 @@ pub struct ChangePlan {
     pub restarts: Vec<Restart>,
 }
 
+impl ChangePlan {
+    /// The names of the services to restart, for messages.
+    pub fn restarted_services(&self) -> String {
+        self.restarts.iter().map(|restart| restart.service.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// Why a configuration is refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {

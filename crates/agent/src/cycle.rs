@@ -18,8 +18,8 @@ use super::{
 
 /// The interval between two observations of a service.
 const POLL: Duration = Duration::from_millis(250);
-/// How long nothing is said while a service is waited for.
-const QUIET: Duration = Duration::from_secs(5);
+/// The interval between two messages about a service that has not reached its expected state.
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long containerd may take to start a sandbox, for which it may have to pull the pause image.
 const SANDBOX_LIMIT: Duration = Duration::from_secs(120);
 
@@ -326,7 +326,7 @@ impl<'a> Cycle<'a> {
         is_expected: impl Fn(Option<ServiceState>) -> bool,
     ) -> io::Result<Option<ServiceState>> {
         let began = self.host.now();
-        let mut next_message = QUIET;
+        let mut next_message = MESSAGE_INTERVAL;
         loop {
             let state = self.host.state(service)?;
             let waited = elapsed(began, self.host.now());
@@ -334,7 +334,7 @@ impl<'a> Cycle<'a> {
                 return Ok(state);
             }
             if waited >= next_message {
-                next_message += QUIET;
+                next_message += MESSAGE_INTERVAL;
                 let (seconds, limit) = (waited.as_secs(), self.limits.service.as_secs());
                 tracing::info!(
                     service,
@@ -410,9 +410,8 @@ impl<'a> Cycle<'a> {
             }
         };
         if !stable {
-            let services: Vec<_> = change.plan.restarts.iter().map(|restart| restart.service.as_str()).collect();
-            let message =
-                format!("{} did not run for {:?} without interruption", services.join(", "), self.limits.stable);
+            let services = change.plan.restarted_services();
+            let message = format!("{services} did not run for {:?} without interruption", self.limits.stable);
             return Some(not_healthy(message));
         }
         // A rollback succeeds without the network.

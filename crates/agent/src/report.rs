@@ -115,8 +115,7 @@ fn phase_of_change(change: &CurrentChange, error: String) -> (NodeConfigPhase, &
     match (&change.direction, change.stage) {
         (Direction::Apply, ChangeStage::Confirm(_)) => (NodeConfigPhase::Verifying, "", error),
         (Direction::Apply, ChangeStage::Restart) if error.is_empty() => {
-            let services: Vec<_> = change.plan.restarts.iter().map(|restart| restart.service.as_str()).collect();
-            (NodeConfigPhase::Applying, "", format!("restarting {}", services.join(", ")))
+            (NodeConfigPhase::Applying, "", format!("restarting {}", change.plan.restarted_services()))
         }
         (Direction::Apply, _) => (NodeConfigPhase::Applying, "", error),
         (Direction::RollBack(failure), _) => {

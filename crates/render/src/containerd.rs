@@ -157,7 +157,7 @@ fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(
     }
     cni_bin(&mut file, line, &input.settings.cni.bin_dir, scope);
     // containerd 1.x has its own handlers only if the file contains none.
-    let drops_handlers = line.drop_in == DropIn::ReplacesSection && contains(input.extra, line.keys.runtimes);
+    let drops_handlers = line.drop_in == DropIn::ReplacesSection && value_at(input.extra, line.keys.runtimes).is_some();
     if is_whole || drops_handlers {
         handlers(&mut file, line);
     }
@@ -171,10 +171,10 @@ fn render(input: &ContainerdInput, line: &ReleaseLine, scope: Scope) -> Result<(
     Ok((comment, file))
 }
 
-fn contains(table: &Table, path: &[&str]) -> bool {
-    let of_rest =
-        |(first, rest): (&&str, &[&str])| rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key));
-    path.split_first().and_then(of_rest).is_some()
+/// The value at a path; `None` for the empty path.
+pub fn value_at<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
 }
 
 fn set(table: &mut Table, path: &[&str], value: impl Into<Value>) {

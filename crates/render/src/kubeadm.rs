@@ -38,7 +38,7 @@ use winpool_core::Problem;
 
 const KUBELET_PATCH: &str = "kubeletconfiguration0+merge.yaml";
 /// The endpoint of containerd for kubeadm.
-const CRI_SOCKET: &str = "npipe:////./pipe/containerd-containerd";
+const CRI_SOCKET: &str = ContainerRuntime::Containerd(()).endpoint();
 
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {

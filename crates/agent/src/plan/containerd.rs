@@ -12,6 +12,7 @@ use winpool_facts::{
     containerd_settings::{ContainerdSetting, HOSTS_SETTINGS, SETTINGS},
 };
 use winpool_render::{
+    containerd::value_at,
     profile::{is_windows_path, local_paths, node_directories},
     toml_layer,
 };
@@ -67,7 +68,7 @@ pub(super) fn plan(
                 set(changes, installed, &settings, text, layer)?;
             }
         }
-        let pause_image = keys.and_then(|keys| at(layer, keys.sandbox_image)).and_then(Value::as_str);
+        let pause_image = keys.and_then(|keys| value_at(layer, keys.sandbox_image)).and_then(Value::as_str);
         check.pause_image = pause_image.map(str::to_owned);
         let before = keys.and_then(|keys| registries(&settings, keys)).cloned();
         settings = after;
@@ -78,14 +79,14 @@ pub(super) fn plan(
 }
 
 fn pipe(settings: &Table, keys: Option<&Keys>) -> String {
-    let address = keys.and_then(|keys| at(settings, keys.grpc_address)).and_then(Value::as_str);
+    let address = keys.and_then(|keys| value_at(settings, keys.grpc_address)).and_then(Value::as_str);
     let address = address.filter(|text| !text.is_empty());
     address.unwrap_or(PIPE).trim_start_matches("npipe:").replace('/', "\\")
 }
 
 /// The table with the settings of registries.
 fn registries<'a>(settings: &'a Table, keys: &Keys) -> Option<&'a Value> {
-    at(settings, keys.registry_config_path.split_last()?.1)
+    value_at(settings, keys.registry_config_path.split_last()?.1)
 }
 
 /// Refuses a main file whose settings have other paths than those of the layer.
@@ -310,13 +311,13 @@ fn mirrors(
     }
     let key = release_line(installed.version).map(|line| line.keys.registry_config_path);
     let directory =
-        key.and_then(|key| at(settings, key)).and_then(Value::as_str).and_then(|path| path.split(';').next());
+        key.and_then(|key| value_at(settings, key)).and_then(Value::as_str).and_then(|path| path.split(';').next());
     let Some(directory) = directory.filter(|path| !path.is_empty()).map(absolute) else {
         let wrong = format!("{} has no config_path for the mirrors of registries", installed.config);
         return Err(refuse(RefusalReason::NotAllowed, wrong, "Set it, or remove the mirrors from the profile"));
     };
     if let Some((_, registry)) = key.and_then(|key| key.split_last()) {
-        let old = at(settings, registry).and_then(|table| table.get("mirrors")).and_then(Value::as_table);
+        let old = value_at(settings, registry).and_then(|table| table.get("mirrors")).and_then(Value::as_table);
         if old.is_some_and(|mirrors| !mirrors.is_empty()) {
             let wrong =
                 format!("{} has registry.mirrors, which containerd does not accept with config_path", installed.config);
@@ -328,9 +329,4 @@ fn mirrors(
         changes.write(&format!(r"{directory}\{registry}\{HOSTS_FILE}"), text.as_bytes().to_vec(), None)?;
     }
     Ok(())
-}
-
-fn at<'a>(table: &'a Table, key: &[&str]) -> Option<&'a Value> {
-    let (first, rest) = key.split_first()?;
-    rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
 }
