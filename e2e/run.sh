@@ -3,8 +3,8 @@
 #
 #   run.sh [ARGUMENT…]
 #
-# The arguments are those of the demonstration; for --windows-node it also fetches or builds the programs of that node. The control plane is that of KUBEBUILDER_ASSETS, if it is set, or else of the version in
-# KUBERNETES, by default the pinned one (program.sh).
+# The arguments are those of the demonstration; for --windows-node it also fetches or builds the programs of that node. The control plane
+# is that of KUBEBUILDER_ASSETS, if it is set, or else of the version in KUBERNETES, by default the pinned one (program.sh).
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 . e2e/debian.sh

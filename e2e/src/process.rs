@@ -133,11 +133,7 @@ impl Process {
 
     /// The last lines of the log, under a heading that names the file.
     pub fn log_tail(&self) -> String {
-        let text = std::fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-        format!("--- the end of {} ---\n{}", self.log.display(), tail.join("\n"))
+        tail(&self.log)
     }
 
     fn signal(&self, signal: Signal) {
@@ -187,6 +183,15 @@ impl Drop for Process {
         }
         let _ = self.kill();
     }
+}
+
+/// The last lines of a log, under a heading that names the file.
+pub(crate) fn tail(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+    format!("--- the end of {} ---\n{}", log.display(), tail.join("\n"))
 }
 
 /// A shell that runs a command when this program ends without dropping the guard.

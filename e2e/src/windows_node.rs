@@ -28,13 +28,14 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use winpool_agent::journal::{JOURNAL, Journal};
+use winpool_facts::{ContainerRuntime, containerd::PIPE};
 
 pub use self::{join::Invitation, system::Release};
 use crate::{
     assets,
     control_plane::{ControlPlane, User},
     network::{free_port, http_get},
-    process::Process,
+    process::{Process, tail},
     wine::Prefix,
 };
 
@@ -55,7 +56,8 @@ const CONTAINERD_PROGRAM: &str = r"C:\Program Files\containerd\containerd.exe";
 const CONTAINERD_LOG: &str = r"C:\var\log\containerd.log";
 const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
 const AGENT_KUBECONFIG: &str = r"C:\etc\kubernetes\agent.conf";
-const PIPE: &str = r"\\.\pipe\containerd-containerd";
+/// The endpoint of containerd for the kubelet and kubeadm.
+const ENDPOINT: &str = ContainerRuntime::Containerd(()).endpoint();
 /// The network of pods, without which the kubelet reports that it is not ready. Its program is run only for a sandbox.
 const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "win-bridge"}]}"#;
 
@@ -141,7 +143,7 @@ impl WindowsNode {
             "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%"},
         });
         json_patch::merge(&mut kubelet, &setup.kubelet);
-        node.write_file(KUBELET_CONFIG, serde_saphyr::to_string(&kubelet)?)?;
+        node.write_original(KUBELET_CONFIG, serde_saphyr::to_string(&kubelet)?)?;
         let kubeconfig = control_plane.kubelet_kubeconfig(&node.name)?;
         node.write(KUBELET_KUBECONFIG, &with_authority(control_plane, &kubeconfig)?)?;
         node.start_services()?;
@@ -168,14 +170,14 @@ impl WindowsNode {
             system::set_registry(&node.prefix, setup.release, 1)?;
         }
         let containerd = setup.containerd_toml.clone().map_or_else(|| node.default_of_containerd(), Ok)?;
-        node.write_file(CONTAINERD_CONFIG, containerd)?;
+        node.write_original(CONTAINERD_CONFIG, containerd)?;
         node.write_files(control_plane)?;
         node.install_services(setup)?;
         Ok(node)
     }
 
-    /// Writes one of the files that an agent may change.
-    fn write_file(&mut self, path: &'static str, text: String) -> Result<()> {
+    /// Writes one of the [`Self::original_files`], which an agent may change.
+    fn write_original(&mut self, path: &'static str, text: String) -> Result<()> {
         self.write(path, &text)?;
         self.original_files.push((path, text));
         Ok(())
@@ -230,7 +232,7 @@ impl WindowsNode {
         let containerd = match self.programs {
             Programs::Upstream { .. } => {
                 kubelet = format!(
-                    r"{LOG_RUNNER} --log-file={KUBELET_LOG} {kubelet} --cert-dir=C:\var\lib\kubelet\pki --root-dir=C:\var\lib\kubelet --container-runtime-endpoint=npipe:////./pipe/containerd-containerd"
+                    r"{LOG_RUNNER} --log-file={KUBELET_LOG} {kubelet} --cert-dir=C:\var\lib\kubelet\pki --root-dir=C:\var\lib\kubelet --container-runtime-endpoint={ENDPOINT}"
                 );
                 format!(
                     r#"{SERVICE_HOST} host {CONTAINERD_LOG} {PIPE} "{CONTAINERD_PROGRAM}" --config "{CONTAINERD_CONFIG}""#
@@ -299,11 +301,7 @@ impl WindowsNode {
     pub fn logs(&self) -> String {
         let mut logs = self.agent.as_ref().map(Process::log_tail).unwrap_or_default();
         for path in [CONTAINERD_LOG, KUBELET_LOG] {
-            let text = fs::read(self.prefix.file(path)).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            let lines: Vec<_> = text.lines().collect();
-            logs += &format!("\n--- {} of {path} ---\n", self.name);
-            logs += &lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+            logs = format!("{logs}\n{}", tail(&self.prefix.file(path)));
         }
         logs
     }
@@ -370,9 +368,6 @@ fn output(command: &mut Command) -> Result<String> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }
-
-/// How much of each log is printed after a failure.
-const LOG_LINES: usize = 15;
 
 impl Drop for WindowsNode {
     fn drop(&mut self) {

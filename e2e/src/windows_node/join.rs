@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path, process:
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{CONTAINERD, KUBELET, Setup, WindowsNode, output};
+use super::{CONTAINERD, ENDPOINT, KUBELET, Setup, WindowsNode, output};
 use crate::{
     assets,
     control_plane::{ControlPlane, User},
@@ -16,7 +16,6 @@ use crate::{
 /// On the drive `C:`: kubeadm takes the drive of its program for paths of the kubelet.
 const KUBEADM: &str = r"C:\k\kubeadm.exe";
 const API: &str = "kubeadm.k8s.io/v1beta4";
-const CRI_SOCKET: &str = "npipe:////./pipe/containerd-containerd";
 const JOIN_CONFIG: &str = r"C:\k\join.yaml";
 const PATCHES: &str = r"C:\k\patches";
 /// Preflight checks: Wine shows no token of an administrator, and the kubelet has another port.
@@ -80,7 +79,7 @@ impl Invitation {
             "discovery": {"bootstrapToken": {
                 "apiServerEndpoint": self.endpoint, "token": self.token, "caCertHashes": [self.authority_hash],
             }},
-            "nodeRegistration": {"name": setup.name, "criSocket": CRI_SOCKET, "kubeletExtraArgs": arguments},
+            "nodeRegistration": {"name": setup.name, "criSocket": ENDPOINT, "kubeletExtraArgs": arguments},
             "patches": {"directory": PATCHES},
         })
     }

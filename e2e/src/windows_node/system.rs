@@ -1,13 +1,10 @@
 //! What Wine does not have of Windows and a kubelet reads: libraries, and values of the registry.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path, process::Command};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
+use super::output;
 use crate::{assets, wine::Prefix};
 
 /// A release of Windows, as its registry shows it.
@@ -38,8 +35,7 @@ pub(super) fn install_libraries(prefix: &Prefix) -> Result<()> {
         fs::create_dir_all(library.parent().context("a directory")?)?;
         let mut build = Command::new(&compiler);
         build.args(["-O1", "-shared", "-o"]).arg(library).arg(sources.join(format!("{name}.c"))).arg("-lole32");
-        let output = build.output().with_context(|| compiler.display().to_string())?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output(&mut build).with_context(|| compiler.display().to_string())?;
     }
     Ok(())
 }
@@ -69,7 +65,5 @@ pub(super) fn set_registry(prefix: &Prefix, release: Release, boot: u32) -> Resu
     );
     prefix.write(r"C:\node.reg", &text)?;
     let mut command = prefix.command(Path::new("regedit.exe"));
-    let output = command.args(["/S", r"C:\node.reg"]).stdin(Stdio::null()).output()?;
-    ensure!(output.status.success(), "regedit: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
+    output(command.args(["/S", r"C:\node.reg"])).context("regedit").map(drop)
 }
