@@ -39,6 +39,8 @@ ctr-2.3 containerd-2.3 github.com/containerd/containerd/v2/cmd/ctr
 containerd-1.7 containerd-1.7 github.com/containerd/containerd/cmd/containerd
 containerd-1.7.exe containerd-1.7 github.com/containerd/containerd/cmd/containerd
 ctr-1.7 containerd-1.7 github.com/containerd/containerd/cmd/ctr
+cluster-api cluster-api sigs.k8s.io/cluster-api/core
+cluster-api-kubeadm cluster-api sigs.k8s.io/cluster-api/bootstrap/kubeadm
 helm helm helm.sh/helm/v4/cmd/helm
 prometheus prometheus github.com/prometheus/prometheus/cmd/prometheus
 promtool prometheus github.com/prometheus/prometheus/cmd/promtool
@@ -51,6 +53,7 @@ etcd go.etcd.io/etcd/server/v3 1
 containerd github.com/containerd/containerd/v2 2 github.com/containerd/containerd/v2/version.Version
 containerd-2.3 github.com/containerd/containerd/v2 2 github.com/containerd/containerd/v2/version.Version
 containerd-1.7 github.com/containerd/containerd 1 github.com/containerd/containerd/version.Version
+cluster-api sigs.k8s.io/cluster-api 3
 helm helm.sh/helm/v4 1 helm.sh/helm/v4/internal/version.version
 prometheus github.com/prometheus/prometheus 2 github.com/prometheus/common/version.Version
 registry github.com/distribution/distribution/v3 1 github.com/distribution/distribution/v3/version.version

@@ -1,5 +1,9 @@
-//! Cluster API: its CustomResourceDefinitions in the version that a test serves, and what its controllers would do with
-//! MachineDeployments: MachineSets for each template, and Machines with their nodes.
+//! Cluster API: its CustomResourceDefinitions in the version that a test serves, its own [controllers] with a [provider] of machines, and,
+//! for tests that need states between, what its controllers would do with MachineDeployments: MachineSets for each template, and Machines
+//! with their nodes.
+
+pub mod controllers;
+pub mod provider;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,7 +29,6 @@ use crate::{
 pub const NAMESPACE: &str = "default";
 pub const CLUSTER: &str = "prod";
 
-const PROVIDER_GROUP: &str = "infrastructure.cluster.x-k8s.io";
 const INSTALLED: Duration = Duration::from_secs(180);
 
 /// The files of the module with a CustomResourceDefinition, without their extension.
@@ -41,61 +44,58 @@ const DEFINITIONS: [&str; 7] = [
 
 /// The CustomResourceDefinitions of the kinds that the operator knows, in all versions.
 pub fn definitions() -> Result<Vec<Value>> {
-    let module = CLUSTER_API.download()?;
-    let read = |name: &str| {
-        let file = module.dir.join(format!("{name}.yaml"));
-        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-        Ok(serde_saphyr::from_str(&text)?)
-    };
-    DEFINITIONS.into_iter().map(read).collect()
+    DEFINITIONS.into_iter().map(definition).collect()
+}
+
+/// A CustomResourceDefinition of the module, in all versions.
+fn definition(name: &str) -> Result<Value> {
+    let documents = read(&format!("{name}.yaml"))?;
+    documents.into_iter().next().context("a document")
+}
+
+/// The documents of a YAML file of the module.
+fn read(name: &str) -> Result<Vec<Value>> {
+    let file = CLUSTER_API.download()?.dir.join(name);
+    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    Ok(serde_saphyr::from_multiple(&text)?)
+}
+
+/// A CustomResourceDefinition with only this version, and with the label by which the controllers find the version of their contract.
+fn only(mut definition: Value, version: &str) -> Result<Value> {
+    let versions = definition["spec"]["versions"].as_array_mut().context("versions")?;
+    versions.retain(|served| served["name"] == version);
+    versions.iter_mut().for_each(|served| served["storage"] = json!(true));
+    definition["metadata"]["labels"][format!("{CORE_GROUP}/{version}")] = json!(version);
+    Ok(definition)
 }
 
 /// Installs the CustomResourceDefinitions with only this version, and waits until they are served.
 pub async fn install_cluster_api(control_plane: &ControlPlane, version: &str) -> Result<()> {
     let requests = Requests::to(control_plane).await?;
-    for mut crd in definitions()? {
-        let versions = crd["spec"]["versions"].as_array_mut().context("versions")?;
-        versions.retain(|served| served["name"] == version);
-        versions.iter_mut().for_each(|served| served["storage"] = json!(true));
-        requests.install(&crd).await?;
+    for definition in definitions()? {
+        requests.install(&only(definition, version)?).await?;
     }
-    requests.install(&provider()).await
-}
-
-/// The kind `TestMachineTemplate` of an infrastructure provider.
-fn provider() -> Value {
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("testmachinetemplates.{PROVIDER_GROUP}")},
-        "spec": {
-            "group": PROVIDER_GROUP, "scope": "Namespaced",
-            "names": {
-                "kind": "TestMachineTemplate", "listKind": "TestMachineTemplateList",
-                "plural": "testmachinetemplates", "singular": "testmachinetemplate",
-            },
-            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}}],
-        },
-    })
+    for definition in provider::definitions() {
+        requests.install(&definition).await?;
+    }
+    Ok(())
 }
 
 /// Deletes the CustomResourceDefinitions and all their objects.
 pub fn uninstall_cluster_api(control_plane: &ControlPlane) -> Result<()> {
-    let definitions = [definitions()?, vec![provider()]].concat();
-    let names = definitions.iter().filter_map(|definition| definition["metadata"]["name"].as_str());
-    let arguments: Vec<_> = ["delete", "--wait=true", "crd"].into_iter().chain(names).collect();
+    let definitions = definitions()?.into_iter().chain(provider::definitions());
+    let names: Vec<_> =
+        definitions.filter_map(|definition| Some(definition["metadata"]["name"].as_str()?.to_owned())).collect();
+    let arguments: Vec<_> =
+        ["delete", "--wait=true", "crd"].into_iter().chain(names.iter().map(String::as_str)).collect();
     kubectl(control_plane, User::Admin, &arguments).map(drop)
 }
 
 /// Creates the template `windows` of the infrastructure provider, which reports a capacity.
 pub async fn create_template(client: &Client, capacity: &Value) -> Result<()> {
-    let resource = ApiResource::from_gvk(&GroupVersion::gv(PROVIDER_GROUP, "v1beta1").with_kind("TestMachineTemplate"));
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
-    let template = json!({
-        "apiVersion": format!("{PROVIDER_GROUP}/v1beta1"), "kind": "TestMachineTemplate",
-        "metadata": {"name": "windows"}, "status": {"capacity": capacity},
-    });
-    create(&api, template).await.map(drop)
+    let spec = json!({"template": {"spec": {}}});
+    provider::create(client, "TestMachineTemplate", "windows", spec).await?;
+    provider::set_status(client, "TestMachineTemplate", "windows", &json!({"capacity": capacity})).await
 }
 
 /// Gives the operator the permissions of `config/cluster-api`.
@@ -131,7 +131,9 @@ impl Machines {
         // A resource is served a moment after its definition is established.
         let create = || create(&api, object.clone());
         let created = eventually(&format!("{kind} {name} is created"), INSTALLED, create).await?;
-        ensure!(created.data["spec"] == spec, "{kind} {name} was pruned: {}", created.data["spec"]);
+        let mut complete = created.data["spec"].clone();
+        json_patch::merge(&mut complete, &spec);
+        ensure!(created.data["spec"] == complete, "{kind} {name} was pruned: {}", created.data["spec"]);
         Ok(created)
     }
 
@@ -153,7 +155,7 @@ impl Machines {
                     "clusterName": CLUSTER,
                     "version": kubernetes,
                     "bootstrap": {"configRef": reference(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", bootstrap)},
-                    "infrastructureRef": reference(PROVIDER_GROUP, "TestMachineTemplate", "windows"),
+                    "infrastructureRef": reference(provider::GROUP, "TestMachineTemplate", "windows"),
                 },
             },
         });
@@ -216,7 +218,7 @@ impl Machines {
                 let spec = json!({
                     "clusterName": CLUSTER,
                     "bootstrap": {"dataSecretName": "bootstrap"},
-                    "infrastructureRef": reference(PROVIDER_GROUP, "TestMachine", &name),
+                    "infrastructureRef": reference(provider::GROUP, "TestMachine", &name),
                 });
                 self.create("Machine", &name, json!({"labels": labels_of(deployment)}), spec).await?;
             }

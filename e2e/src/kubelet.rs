@@ -93,13 +93,7 @@ impl Kubelets {
     pub async fn add(&self, nodes: Vec<SimulatedNode>) -> Result<()> {
         let deliver = nodes.iter().any(|node| node.takes_configuration);
         stream::iter(nodes)
-            .map(|node| {
-                let name = node.name.clone();
-                self.shared
-                    .machines()
-                    .insert(name.clone(), Machine { node, configuration: None, status: Arc::default() });
-                async move { self.shared.register(&name).await }
-            })
+            .map(|node| self.register(node, None))
             .buffer_unordered(IN_FLIGHT)
             .try_collect::<()>()
             .await?;
@@ -108,6 +102,18 @@ impl Kubelets {
             tasks.configuration = Some(tokio::spawn(deliver_configurations(self.shared.clone())));
         }
         Ok(())
+    }
+
+    /// Registers a node whose kubelet starts with a configuration.
+    pub async fn add_with(&self, mut node: SimulatedNode, configuration: KubeletConfiguration) -> Result<()> {
+        node.capacity = node.capacity.under(&configuration);
+        self.register(node, Some((String::new(), configuration))).await
+    }
+
+    async fn register(&self, node: SimulatedNode, configuration: Option<(String, KubeletConfiguration)>) -> Result<()> {
+        let name = node.name.clone();
+        self.shared.machines().insert(name.clone(), Machine { node, configuration, status: Arc::default() });
+        self.shared.register(&name).await
     }
 
     /// Changes a node, and lets its kubelet report the status and set its labels.

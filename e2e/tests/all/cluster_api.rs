@@ -1,5 +1,6 @@
 //! Machines of Cluster API: its real CustomResourceDefinitions on the real API server, and simulated controllers.
 
+mod end_to_end;
 mod permissions;
 mod references;
 mod status;

@@ -57,7 +57,19 @@ pub fn problems(pool: &Pool, objects: &[MachineObject]) -> impl Iterator<Item = 
             status.namespace == object.namespace && status.groups.iter().any(|group| group.name == object.group)
         })
     };
-    objects.iter().filter(is_of_pool).flat_map(|object| object.problems.iter().map(|found| problem(object, found)))
+    let of_pool = objects.iter().filter(is_of_pool);
+    of_pool.flat_map(|object| {
+        object.problems.iter().filter(|found| !is_of_group(objects, object, found)).map(|found| problem(object, found))
+    })
+}
+
+/// Whether the MachineDeployment of a MachineSet says the same, as it does when the cluster is paused or machines are not ready.
+fn is_of_group(objects: &[MachineObject], object: &MachineObject, found: &MachineCondition) -> bool {
+    let is_group = |other: &&MachineObject| {
+        other.kind != object.kind && (&other.namespace, &other.name) == (&object.namespace, &object.group)
+    };
+    let mut of_groups = objects.iter().filter(is_group).flat_map(|group| &group.problems);
+    of_groups.any(|other| (&other.kind, &other.message) == (&found.kind, &found.message))
 }
 
 fn problem(object: &MachineObject, found: &MachineCondition) -> PoolProblem {

@@ -214,6 +214,25 @@ fn machine_objects_report_problems_in_both_versions() {
 }
 
 #[test]
+fn what_a_machine_deployment_and_its_machine_sets_report_is_one_problem() {
+    let paused = json!({ "conditions": [
+        { "type": "Paused", "status": "True", "reason": "Paused", "message": "Cluster spec.paused is set to true" },
+    ] });
+    let machines = vec![
+        machine_object(Kind::MACHINE_DEPLOYMENT, "web-md", paused.clone()),
+        machine_object(Kind::MACHINE_SET, "web-md-1", paused.clone()),
+        machine_object(Kind::MACHINE_SET, "web-md-2", paused),
+    ];
+    let mut status = status(&[ready()]);
+    status["clusterAPI"] = json!({
+        "namespace": "prod", "machines": 3, "upToDate": 3, "groups": [{ "name": "web-md", "machines": 3, "upToDate": 3 }],
+    });
+    let overview = Overview::new(&ObservedCluster { machines, ..observed(vec![pool("web", status)]) }, &BTreeSet::new());
+    let objects: Vec<_> = overview.pools[0].problems.iter().map(|problem| problem.object.as_deref()).collect();
+    assert_eq!(objects, [Some("MachineDeployment prod/web-md")]);
+}
+
+#[test]
 fn a_rollout_runs_until_it_is_complete_paused_or_halted() {
     let reconciling = |reason: &str| json!({ "type": "Reconciling", "status": "True", "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "" });
     let table = [
