@@ -13,6 +13,7 @@
 
 mod join;
 mod system;
+pub mod user_data;
 
 use std::{
     fs,

@@ -20,6 +20,8 @@ const JOIN_CONFIG: &str = r"C:\k\join.yaml";
 const PATCHES: &str = r"C:\k\patches";
 /// Preflight checks: Wine shows no token of an administrator, and the kubelet has another port.
 const IGNORED: &str = "IsPrivilegedUser,Port-10250";
+/// The flag of a kubelet that asks for its certificate.
+pub(super) const BOOTSTRAP_KUBECONFIG: &str = r"--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf";
 /// The certificates of the kubelet.
 const PKI: &str = r"C:\var\lib\kubelet\pki";
 /// Until the kubelet has its certificate, and until kubeadm has found it, on a busy machine.
@@ -94,32 +96,38 @@ impl WindowsNode {
         patches: &Path,
     ) -> Result<(Self, String)> {
         let mut service = setup.clone();
-        service.kubelet_args.push(r"--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf".to_owned());
+        service.kubelet_args.push(BOOTSTRAP_KUBECONFIG.to_owned());
         let node = Self::install(control_plane, &service)?;
         for entry in fs::read_dir(patches)? {
             let entry = entry?;
             let name = entry.file_name();
             node.write(&format!(r"{PATCHES}\{}", name.display()), &fs::read_to_string(entry.path())?)?;
         }
-        // The ports are free ones of this machine.
-        let ports = json!({"address": "127.0.0.1", "port": node.port, "healthzPort": node.health_port});
-        node.write(&format!(r"{PATCHES}\kubeletconfiguration1+merge.json"), &ports.to_string())?;
+        node.write_ports(PATCHES)?;
         node.write(JOIN_CONFIG, &invitation.join_configuration(setup).to_string())?;
-        fs::create_dir_all(node.prefix.file(PKI))?;
         node.start_service(CONTAINERD)?;
-        let printed = node.run_kubeadm().await?;
+        let command = [KUBEADM, "join", "--config", JOIN_CONFIG, "--ignore-preflight-errors", IGNORED];
+        let printed = node.run_kubeadm(&command).await?;
         // It reads the certificate when it starts.
         node.stop_service(KUBELET)?;
         node.start_service(KUBELET)?;
         Ok((node, printed))
     }
 
-    async fn run_kubeadm(&self) -> Result<String> {
+    /// Adds a patch with the ports of the kubelet, which are free ones of this machine.
+    pub(super) fn write_ports(&self, patches: &str) -> Result<()> {
+        let ports = json!({"address": "127.0.0.1", "port": self.port, "healthzPort": self.health_port});
+        self.write(&format!(r"{patches}\kubeletconfiguration1+merge.json"), &ports.to_string())
+    }
+
+    /// Runs a command that runs `kubeadm join`. Returns what it printed.
+    pub(super) async fn run_kubeadm(&self, command: &[&str]) -> Result<String> {
         symlink(assets::program("kubeadm.exe")?, self.prefix.file(KUBEADM))?;
-        let mut command = self.prefix.command(Path::new(KUBEADM));
+        fs::create_dir_all(self.prefix.file(PKI))?;
+        let (program, arguments) = command.split_first().context("a program")?;
+        let mut command = self.prefix.command(Path::new(program));
         // It writes to paths without a drive, and runs `kubelet --version`.
-        command.current_dir(self.prefix.drive_c()).env("WINEPATH", r"C:\k");
-        command.args(["join", "--config", JOIN_CONFIG, "--ignore-preflight-errors", IGNORED]);
+        command.current_dir(self.prefix.drive_c()).env("WINEPATH", r"C:\k").args(arguments);
         let log = self.logs.join(format!("kubeadm-{}.log", self.name));
         let kubeadm = Process::spawn("kubeadm.exe", command, &log)?;
         let pki = self.prefix.file(PKI);

@@ -1,8 +1,8 @@
 //! Machines of Cluster API: its real CustomResourceDefinitions on the real API server, and simulated controllers.
 
-mod end_to_end;
+pub mod end_to_end;
 mod permissions;
-mod references;
+pub mod references;
 mod status;
 mod templates;
 mod user_data;
@@ -19,18 +19,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 use winpool_api::{ClusterApiStatus, MachineGroupStatus};
 
-const POOL: &str = "web";
+pub const POOL: &str = "web";
 /// The MachineDeployment of the pool.
-const DEPLOYMENT: &str = "web-md";
+pub const DEPLOYMENT: &str = "web-md";
 /// The template of the platform team.
-const BASE: &str = "base-windows";
+pub const BASE: &str = "base-windows";
 
 /// A cluster with Cluster API, an operator, a profile, and a MachineDeployment that refers to the template of the platform
 /// team.
-struct Fixture {
-    cluster: Cluster,
-    machines: Machines,
-    operator: Operator,
+pub struct Fixture {
+    pub cluster: Cluster,
+    pub machines: Machines,
+    pub operator: Operator,
 }
 
 impl Fixture {
@@ -93,7 +93,7 @@ impl Fixture {
 }
 
 /// The spec of a pool with these fields of `clusterAPI`.
-fn pool(fields: Value) -> Value {
+pub fn pool(fields: Value) -> Value {
     let rules = json!({
         "namespace": NAMESPACE,
         "clusterName": CLUSTER,
@@ -110,7 +110,7 @@ fn pool(fields: Value) -> Value {
 }
 
 /// A template in the shape of those of Cluster API's provider for Azure.
-fn base() -> Value {
+pub fn base() -> Value {
     let taint = "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
     json!({"template": {"spec": {
         "files": [{

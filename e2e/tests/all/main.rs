@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod a_windows_join;
+mod a_windows_machine;
 mod a_windows_node;
 mod adoption;
 mod agent_on_windows;

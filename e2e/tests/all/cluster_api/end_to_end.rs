@@ -41,19 +41,24 @@ fn machine() -> SimulatedNode {
     SimulatedNode::windows("", "10.0.20348.4405").runtime("containerd://2.3.7")
 }
 
+/// The controllers and the operator, without a Cluster and a template.
+pub async fn start_controllers(options: Options) -> (Fixture, Controllers) {
+    let options = Options { scheduler: false, cluster_api: true, ..options };
+    let cluster = Cluster::start_with(options).await.unwrap();
+    let controllers = Controllers::start(&cluster.control_plane).await.unwrap();
+    let machines = Machines::new(cluster.client.clone());
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    create_template(&cluster.client, &json!({})).await.unwrap();
+    (Fixture { cluster, machines, operator }, controllers)
+}
+
 impl Controlled {
     async fn start() -> Self {
-        let options = Options { scheduler: false, cluster_api: true, ..Options::default() };
-        let cluster = Cluster::start_with(options).await.unwrap();
-        let controllers = Controllers::start(&cluster.control_plane).await.unwrap();
-        let kubelets = Arc::new(cluster.start_kubelets(Vec::new()).await.unwrap());
-        let simulated = SimulatedMachines::start(cluster.client.clone(), kubelets.clone(), machine());
-        let machines = Machines::new(cluster.client.clone());
-        let operator = cluster.start_operator(&[], &[]).await.unwrap();
-        let fixture = Fixture { cluster, machines, operator };
+        let (fixture, controllers) = start_controllers(Options::default()).await;
+        let kubelets = Arc::new(fixture.cluster.start_kubelets(Vec::new()).await.unwrap());
+        let simulated = SimulatedMachines::start(fixture.cluster.client.clone(), kubelets.clone(), machine());
         fixture.apply_profile(47).await;
         fixture.machines.create("KubeadmConfigTemplate", BASE, json!({}), base()).await.unwrap();
-        create_template(&fixture.cluster.client, &json!({})).await.unwrap();
         Self { fixture, kubelets, _machines: simulated, _controllers: controllers }
     }
 
@@ -170,8 +175,9 @@ async fn a_profile_reaches_nodes_and_only_its_changes_replace_machines_within_th
     });
     machines.create("MachineHealthCheck", "windows", json!({}), spec).await.unwrap();
     all.kubelets.set_ready(&after[0], false).await.unwrap();
-    let read = || async { Ok(machines.names("Machine").await?) };
-    until("the machine is replaced", SOON, read, |names| !names.contains(&after[0])).await.unwrap();
+    until("the machine is replaced", SOON, || machines.names("Machine"), |names| !names.contains(&after[0]))
+        .await
+        .unwrap();
     all.until_configured(50).await;
     operator.stop().await.unwrap();
 }

@@ -4,8 +4,7 @@
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use e2e::operator::binary;
-use serde::Deserialize;
+use e2e::{operator::binary, windows_node::user_data::Done};
 use serde_json::{Value, json};
 
 /// What the package cloudinit of this version of the bootstrap provider writes for `input.json`, whose `NewNode` ran with Go.
@@ -15,28 +14,6 @@ const PLACEHOLDER: &str = "This placeholder file is used to create the /run/clus
                            compatible with both Linux and Windows (mkdir -p /run/cluster-api does not work with Windows)";
 const JOIN: &str = "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml  && echo success > \
                     /run/cluster-api/bootstrap-success.complete";
-
-/// A file that cloudbase-init writes.
-#[derive(Debug, Deserialize)]
-struct Written {
-    path: String,
-    /// As base64.
-    content: String,
-    append: bool,
-}
-
-/// What cloudbase-init does with user data.
-#[derive(Debug, Deserialize)]
-struct Done {
-    files: Vec<Written>,
-    scripts: Vec<String>,
-}
-
-impl Written {
-    fn text(&self) -> String {
-        String::from_utf8(STANDARD.decode(&self.content).unwrap()).unwrap()
-    }
-}
 
 /// The objects of a list.
 fn list<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
@@ -78,17 +55,6 @@ fn user_data(spec: &Value, join: &str) -> String {
         &commands("postKubeadmCommands"),
     ]
     .concat()
-}
-
-/// What cloudbase-init does with user data.
-fn read(user_data: &str) -> Done {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("user-data");
-    fs::write(&path, user_data).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("cloudbase-init.sh");
-    let output = Command::new(script).arg(path).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn recorded(name: &str) -> String {
@@ -173,8 +139,9 @@ fn the_user_data_of_these_tests_is_that_of_the_bootstrap_provider() {
 fn cloudbase_init_writes_every_file_whole_and_runs_the_commands_in_order() {
     let spec = template();
     let join = json!({"kind": "JoinConfiguration", "nodeRegistration": {"name": "{{ ds.meta_data.local_hostname }}"}});
-    let done = read(&user_data(&spec, &join.to_string()));
-    let files: Vec<(String, String)> = done.files.iter().map(|file| (file.path.clone(), file.text())).collect();
+    let done = Done::read(&user_data(&spec, &join.to_string())).unwrap();
+    let files: Vec<(String, String)> =
+        done.files.iter().map(|file| (file.path.clone(), file.text().unwrap())).collect();
     let (of_provider, of_template) = (&files[files.len() - 2..], &files[..files.len() - 2]);
     assert_eq!(of_template, list(&spec, "files").map(expected).collect::<Vec<_>>());
     assert_eq!(of_provider[0].1, "---\n{\"kind\":\"JoinConfiguration\",\"nodeRegistration\":{\"name\":\"web-1\"}}\n");

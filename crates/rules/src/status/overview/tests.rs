@@ -227,7 +227,8 @@ fn what_a_machine_deployment_and_its_machine_sets_report_is_one_problem() {
     status["clusterAPI"] = json!({
         "namespace": "prod", "machines": 3, "upToDate": 3, "groups": [{ "name": "web-md", "machines": 3, "upToDate": 3 }],
     });
-    let overview = Overview::new(&ObservedCluster { machines, ..observed(vec![pool("web", status)]) }, &BTreeSet::new());
+    let overview =
+        Overview::new(&ObservedCluster { machines, ..observed(vec![pool("web", status)]) }, &BTreeSet::new());
     let objects: Vec<_> = overview.pools[0].problems.iter().map(|problem| problem.object.as_deref()).collect();
     assert_eq!(objects, [Some("MachineDeployment prod/web-md")]);
 }
