@@ -127,20 +127,20 @@ impl Controller {
     }
 }
 
-/// Creates the Cluster [`CLUSTER`], which is the cluster itself, and waits until Cluster API is connected to it.
-pub async fn create_cluster(cluster: &Cluster) -> Result<()> {
-    let spec = json!({"version": cluster.control_plane.version().text});
-    provider::create(&cluster.client, "TestControlPlane", CLUSTER, spec).await?;
+/// Creates the Cluster [`CLUSTER`], which is the cluster itself, with a control plane of this version for Cluster API, and waits until
+/// Cluster API is connected to it.
+pub async fn create_cluster(cluster: &Cluster, version: &str) -> Result<()> {
+    provider::create(&cluster.client, "TestControlPlane", CLUSTER, json!({"version": version})).await?;
     provider::create(&cluster.client, "TestCluster", CLUSTER, json!({})).await?;
     let fields = json!({
         "controlPlaneRef": reference(provider::CONTROL_PLANE_GROUP, "TestControlPlane", CLUSTER),
         "infrastructureRef": reference(provider::GROUP, "TestCluster", CLUSTER),
     });
-    create_cluster_with(cluster, fields).await
+    create_cluster_with(cluster, version, fields).await
 }
 
 /// Like [`create_cluster`], with other fields of its spec, such as a topology.
-pub async fn create_cluster_with(cluster: &Cluster, fields: Value) -> Result<()> {
+pub async fn create_cluster_with(cluster: &Cluster, version: &str, fields: Value) -> Result<()> {
     let control_plane = &cluster.control_plane;
     let kubeconfig = fs::read_to_string(control_plane.kubeconfig(User::Admin))?;
     // The provider wants a key too, and signs nothing with it for a worker.
@@ -157,7 +157,6 @@ pub async fn create_cluster_with(cluster: &Cluster, fields: Value) -> Result<()>
     let spec = with_fields(json!({"controlPlaneEndpoint": {"host": "127.0.0.1", "port": port}}), fields);
     let machines = Machines::new(cluster.client.clone());
     machines.create("Cluster", CLUSTER, json!({}), spec).await?;
-    let version = &control_plane.version().text;
     let connected = || async {
         provider::report_clusters(&cluster.client, version).await?;
         let object = machines.api("Cluster").get(CLUSTER).await?;

@@ -40,8 +40,8 @@ async fn a_machine_of_cluster_api_joins_as_its_profile_says() {
     machines.create("KubeadmConfigTemplate", BASE, json!({}), base).await.unwrap();
     // The configuration of the cluster that kubeadm reads; the token is that of the Machine.
     Invitation::new(&cluster.control_plane, &json!({"maxPods": 250})).unwrap();
-    create_cluster(cluster).await.unwrap();
     let version = &cluster.control_plane.version().text;
+    create_cluster(cluster, version).await.unwrap();
     machines.create_deployment(DEPLOYMENT, json!({"winpool": POOL}), version, BASE).await.unwrap();
     machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &json!({"spec": {"replicas": 0}})).await.unwrap();
     allow(&fixture).await;

@@ -11,15 +11,21 @@ use std::{
 
 use e2e::{
     assets,
-    cluster::{Cluster, NODE_LABEL, pool_spec},
-    cluster_api::{CLUSTER, Machines, NAMESPACE, install_cluster_api},
+    cluster::{Cluster, NODE_LABEL, SOON, pool_spec},
+    cluster_api::{
+        CLUSTER, NAMESPACE,
+        controllers::create_cluster,
+        provider::{self, SimulatedMachines},
+    },
     control_plane::{ControlPlane, Options, User},
     kubelet::SimulatedNode,
     operator::{binary, winpool, workspace},
+    wait::until,
 };
 use serde_json::{Value, json};
 use winpool::admission_policies::FIRST_WITH_MUTATING;
-use winpool_facts::cluster_api::VERSION;
+
+use crate::cluster_api::end_to_end::start_controllers;
 
 use self::pages::{Block, Page, pages};
 
@@ -184,12 +190,13 @@ impl Checkout {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Writes the files that a page shows: each block of YAML whose name the text gives.
+    /// Writes the files that a page shows: each block of YAML whose name the text gives, with the infrastructure provider of the tests.
     fn write_files(&self, page: &Page) {
         for (of, index, name) in FILES.iter().filter(|(of, ..)| *of == page.name) {
             let blocks: Vec<_> = page.blocks().into_iter().filter(|block| block.language == "yaml").collect();
             let block = blocks.get(*index).unwrap_or_else(|| panic!("{of} has no YAML for {name}"));
-            fs::write(self.folder.join(name), &block.text).unwrap();
+            fs::write(self.folder.join(name), block.text.replace("AzureMachineTemplate", "TestMachineTemplate"))
+                .unwrap();
         }
     }
 
@@ -312,13 +319,22 @@ async fn every_command_of_the_page_about_installation_works_on_an_empty_cluster(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_page_about_cluster_api_works_with_its_resources() {
-    let cluster = Cluster::start().await.unwrap();
-    install_cluster_api(&cluster.control_plane, VERSION).await.unwrap();
-    Machines::new(cluster.client.clone()).create_cluster().await.unwrap();
+async fn every_command_of_the_page_about_cluster_api_works_and_its_machines_are_configured() {
+    /// The version of the machines of the page, which kubeadm wants for the control plane too.
+    const VERSION: &str = "v1.35.2";
+    let (fixture, _controllers) = start_controllers(Options::default()).await;
+    let cluster = &fixture.cluster;
     assert_eq!((NAMESPACE, CLUSTER), ("default", "prod"), "the Cluster of the page");
-    let _operator = cluster.start_operator(&[], &[]).await.unwrap();
+    create_cluster(cluster, VERSION).await.unwrap();
+    provider::create(&cluster.client, "TestMachineTemplate", "prod-web", json!({"template": {"spec": {}}}))
+        .await
+        .unwrap();
+    let kubelets = Arc::new(cluster.start_kubelets(Vec::new()).await.unwrap());
+    let like = SimulatedNode::windows("", "10.0.20348.4405").runtime("containerd://2.3.7").kubelet(VERSION);
+    let _machines = SimulatedMachines::start(cluster.client.clone(), kubelets, like);
     run_pages(&cluster.control_plane, [&page("docs/delivery/cluster-api.md")]);
+    let columns = || async { Ok(cluster.status("web").await?.columns.configured) };
+    until("the machines of the page are configured", SOON, columns, |configured| configured == "3/3").await.unwrap();
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ impl Controlled {
 
     /// Creates a Cluster with a MachineDeployment, whose reference the pool may switch.
     async fn create_deployment(&self) {
-        create_cluster(self.cluster()).await.unwrap();
+        create_cluster(self.cluster(), self.version()).await.unwrap();
         let labels = json!({"winpool": POOL});
         self.fixture.machines.create_deployment(DEPLOYMENT, labels, self.version(), BASE).await.unwrap();
         allow(&self.fixture).await;
@@ -211,7 +211,7 @@ async fn status_names_what_holds_machines_back() {
 async fn a_machine_pool_gets_the_user_data_of_its_profile() {
     let all = Controlled::start().await;
     all.create_secret_of_base().await;
-    create_cluster(all.cluster()).await.unwrap();
+    create_cluster(all.cluster(), all.version()).await.unwrap();
     let (client, machines) = (&all.cluster().client, &all.fixture.machines);
     provider::create(client, "TestMachinePool", "windows", json!({})).await.unwrap();
     let spec = json!({
@@ -297,7 +297,7 @@ async fn a_topology_rolls_out_the_rendered_patches_and_the_operator_does_not_cha
             "variables": variables,
         }]},
     });
-    create_cluster_with(all.cluster(), json!({"topology": topology})).await.unwrap();
+    create_cluster_with(all.cluster(), all.version(), json!({"topology": topology})).await.unwrap();
     all.until_configured(47).await;
     let before = all.machines().await;
 
