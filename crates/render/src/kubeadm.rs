@@ -114,6 +114,14 @@ pub fn settings_of(spec: &Value) -> FileSettings {
     FileSettings::from([("spec".to_owned(), spec)])
 }
 
+/// The taint of a specification that its template leaves out: a kubelet with an external cloud provider adds it by itself, and the API
+/// server refuses a Node with two.
+pub fn omitted_taint(spec: &Value) -> Option<&'static str> {
+    let arguments = Arguments::read(spec);
+    let flag = arguments.get(REGISTER_WITH_TAINTS.name).filter(|_| arguments.get(CLOUD_PROVIDER) == Some("external"));
+    flag.is_some_and(|taints| taints.contains(CLOUD_UNINITIALIZED)).then_some(CLOUD_UNINITIALIZED)
+}
+
 pub fn node_labels(spec: &Value) -> BTreeMap<String, String> {
     let arguments = Arguments::read(spec);
     arguments.get(NODE_LABELS).map(arguments::labels).unwrap_or_default()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use winpool_check::manifests::LocatedProblem;
+use winpool_render::kubeadm::omitted_taint;
 use winpool_rules::pool::cluster_api::{DesiredTemplate, labels, secret_object, template_object};
 
 use super::input::{Input, RenderedTemplate};
@@ -15,6 +16,11 @@ pub fn machine_objects(input: &Input) -> Result<Documents, Vec<LocatedProblem>> 
     for of in &pools {
         let (pool, namespace, kind) = (&of.pool.name, &of.rules.namespace, of.rules.kind);
         let labels = labels(pool, &of.rules.cluster);
+        if let Some(taint) = input.base_spec(of).and_then(omitted_taint) {
+            notes.push(format!(
+                "pool {pool}: the taint {taint} of the base template is left out, because a kubelet with cloud-provider=external adds it"
+            ));
+        }
         let rendered = input.templates(of).unwrap_or_else(|wrong| {
             problems.extend(wrong);
             Vec::new()

@@ -9,7 +9,7 @@ use winpool_facts::{
     Minor,
     cluster_api::MAX_ARGUMENT,
     kubelet_fields::{FIELDS, FieldSupport},
-    kubelet_flags::{FLAGS, V},
+    kubelet_flags::{FLAGS, REGISTER_WITH_TAINTS, V},
 };
 
 use crate::{kubelet::taint_flag, profile::Profile};
@@ -21,22 +21,31 @@ pub const NODE_LABELS: &str = "node-labels";
 
 pub const CLOUD_PROVIDER: &str = "cloud-provider";
 
+/// The values of each argument. Only one whose values are no list can have several, of which the last is in effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arguments(BTreeMap<String, String>);
+pub struct Arguments(BTreeMap<String, Vec<String>>);
 
 impl Arguments {
     /// The arguments of a KubeadmConfigSpec. Entries without a name are ignored.
     pub fn read(spec: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let entry = |item: &Value| Some((item["name"].as_str()?.to_owned(), text(&item["value"])));
-        let list = spec.pointer(ARGUMENTS).and_then(Value::as_array);
-        Self(list.into_iter().flatten().filter_map(entry).collect())
+        let mut arguments = Self::default();
+        for item in spec.pointer(ARGUMENTS).and_then(Value::as_array).into_iter().flatten() {
+            let Some(name) = item["name"].as_str() else { continue };
+            let value = item["value"].as_str().unwrap_or_default();
+            let values = arguments.0.entry(name.to_owned()).or_default();
+            match values.last_mut() {
+                Some(list) if [NODE_LABELS, REGISTER_WITH_TAINTS.name].contains(&name) => {
+                    *list = format!("{list},{value}")
+                }
+                _ => values.push(value.to_owned()),
+            }
+        }
+        arguments
     }
 
     /// Writes the arguments into a `nodeRegistration`. Without arguments there is no field, because a list must not be empty.
     pub fn write(&self, registration: &mut Value) {
-        let entry = |(name, value): (&String, &String)| json!({"name": name, "value": value});
-        let list: Vec<_> = self.0.iter().map(entry).collect();
+        let list: Vec<_> = self.values().map(|(name, value)| json!({"name": name, "value": value})).collect();
         if !list.is_empty() {
             registration["kubeletExtraArgs"] = list.into();
         } else if let Some(registration) = registration.as_object_mut() {
@@ -44,8 +53,13 @@ impl Arguments {
         }
     }
 
+    /// The value that is in effect.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.0.get(name)?.last().map(String::as_str)
+    }
+
+    fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().flat_map(|(name, values)| values.iter().map(|value| (name.as_str(), value.as_str())))
     }
 
     /// Sets an argument that nothing else may set to another value.
@@ -56,7 +70,7 @@ impl Arguments {
                 Err(Problem::new(path, wrong, "remove the argument from the template, or use its value in the profile"))
             }
             _ => {
-                self.0.insert(name.to_owned(), value.to_owned());
+                self.replace(name, value.to_owned());
                 Ok(())
             }
         }
@@ -64,7 +78,7 @@ impl Arguments {
 
     /// Replaces an argument with a value that contains the former one.
     pub fn replace(&mut self, name: &str, value: String) {
-        self.0.insert(name.to_owned(), value);
+        self.0.insert(name.to_owned(), vec![value]);
     }
 
     /// Arguments that override a setting of the profile: an argument takes precedence over the configuration file.
@@ -87,7 +101,7 @@ impl Arguments {
             let wrong = format!("kubelet {minor} does not know the argument {} and does not start with it", flag.name);
             Problem::new(path, wrong, "remove it from the template")
         });
-        let long = self.0.iter().filter(|(_, value)| value.chars().count() > MAX_ARGUMENT);
+        let long = self.values().filter(|(_, value)| value.chars().count() > MAX_ARGUMENT);
         removed.chain(long.map(move |(name, _)| {
             let wrong = format!("the kubelet argument {name} has more than {MAX_ARGUMENT} characters");
             Problem::new(path, wrong, "write a shorter one, with fewer labels or taints")

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use winpool_api::TaintEffect;
 use winpool_facts::{Build, ContainerdLine, Minor};
 
@@ -69,6 +70,105 @@ fn content(spec: &Value, name: &str) -> String {
 fn argument<'a>(spec: &'a Value, name: &str) -> Option<&'a str> {
     let arguments = spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].as_array()?;
     arguments.iter().find(|argument| argument["name"] == name)?["value"].as_str()
+}
+
+/// A list of up to three of these values.
+fn some(values: Vec<Value>) -> impl Strategy<Value = Value> + Clone {
+    prop::collection::vec(prop::sample::select(values), 0..4).prop_map(Value::from)
+}
+
+/// Templates of platform teams: what providers and people write, in any combination.
+fn bases() -> impl Strategy<Value = Value> {
+    let argument = |name: &str, value: &str| json!({"name": name, "value": value});
+    let arguments = some(vec![
+        argument("cloud-provider", "external"),
+        argument("node-ip", "10.0.0.4"),
+        argument("v", "2"),
+        argument("v", "4"),
+        argument("node-labels", "team=a"),
+        argument("node-labels", "zone=1,team=a"),
+        argument("register-with-taints", "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule"),
+        argument("register-with-taints", "team=a:NoExecute,os=windows:NoSchedule"),
+    ]);
+    let taints = some(vec![
+        json!({"key": "team", "value": "a", "effect": "NoExecute"}),
+        json!({"key": "gpu", "effect": "NoSchedule"}),
+    ]);
+    let files = some(vec![
+        json!({"path": "C:/k/a.txt", "owner": "root:root", "content": "a"}),
+        json!({"path": "c:\\k\\B.ps1", "encoding": "base64", "content": "YQ=="}),
+        json!({"path": "c:/k/azure.json", "contentFrom": {"secret": {"name": "azure-json", "key": "x"}}}),
+        json!({"path": "C:/Program Files/containerd/config.toml", "content": "version = 3\n[debug]\nlevel = \"info\"\n"}),
+    ]);
+    let commands =
+        some(vec![json!("echo a"), json!("powershell C:/k/RestartKubelet.ps1"), json!("nssm restart kubelet")]);
+    (arguments, taints, files, commands.clone(), commands, any::<bool>()).prop_map(
+        |(arguments, taints, files, before, after, more)| {
+            let mut base = json!({
+                "files": files, "preKubeadmCommands": before, "postKubeadmCommands": after,
+                "joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": arguments, "taints": taints, "imagePullPolicy": "Never"}},
+            });
+            if more {
+                base["users"] = json!([{"name": "capi"}]);
+                base["ntp"] = json!({"servers": ["a.example"]});
+                base["joinConfiguration"]["skipPhases"] = json!(["preflight"]);
+                base["joinConfiguration"]["patches"] = json!({"directory": "C:/patches"});
+            }
+            base
+        },
+    )
+}
+
+/// What of a value is not in another one, as paths: objects have all fields, lists all items.
+fn lost(path: &str, base: &Value, spec: &Value) -> Vec<String> {
+    match (base, spec) {
+        (Value::Object(base), Value::Object(spec)) => {
+            let field = |(key, value): (&String, &Value)| {
+                lost(&format!("{path}.{key}"), value, spec.get(key).unwrap_or(&Value::Null))
+            };
+            base.iter().flat_map(field).collect()
+        }
+        (Value::Array(base), _) => {
+            let all = spec.as_array().map(Vec::as_slice).unwrap_or_default();
+            let missing = base.iter().filter(|item| !all.contains(item));
+            missing.map(|item| format!("{path}: {item}")).collect()
+        }
+        (Value::Null, _) => Vec::new(),
+        _ if base == spec => Vec::new(),
+        _ => vec![format!("{path}: {base}")],
+    }
+}
+
+/// The entries of the arguments that are lists, and the other arguments as they are.
+fn with_entries(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    let arguments = spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].take();
+    let entries = |argument: &Value| {
+        let (name, value) = (argument["name"].as_str().unwrap(), argument["value"].as_str().unwrap());
+        let is_list = ["node-labels", "register-with-taints"].contains(&name);
+        let values: Vec<_> = if is_list { value.split(',').collect() } else { vec![value] };
+        values.into_iter().map(|value| json!([name, value])).collect::<Vec<_>>()
+    };
+    spec["arguments"] = arguments.as_array().into_iter().flatten().flat_map(entries).collect();
+    // Merged with the settings of winpool: the test for containerd's main file.
+    if let Some(files) = spec["files"].as_array_mut() {
+        files.retain(|file| file["path"] != "C:/Program Files/containerd/config.toml");
+    }
+    spec
+}
+
+proptest! {
+    #[test]
+    fn nothing_of_any_base_is_lost_without_a_sentence(base in bases()) {
+        match rendered(json!({}), 36, (2, 3), Some(&base)) {
+            Ok(template) => {
+                let mut lost = lost("spec", &with_entries(&base), &with_entries(&template.spec("web-1")));
+                lost.retain(|entry| !omitted_taint(&base).is_some_and(|taint| entry.contains(taint)));
+                prop_assert_eq!(lost, Vec::<String>::new());
+            }
+            Err(problems) => prop_assert!(problems.iter().all(|problem| problem.path.starts_with("KubeadmConfigTemplate base"))),
+        }
+    }
 }
 
 #[test]
