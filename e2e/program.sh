@@ -41,6 +41,8 @@ containerd-1.7.exe containerd-1.7 github.com/containerd/containerd/cmd/container
 ctr-1.7 containerd-1.7 github.com/containerd/containerd/cmd/ctr
 cluster-api cluster-api sigs.k8s.io/cluster-api/core
 cluster-api-kubeadm cluster-api sigs.k8s.io/cluster-api/bootstrap/kubeadm
+cluster-api-1.13 cluster-api-1.13 sigs.k8s.io/cluster-api
+cluster-api-kubeadm-1.13 cluster-api-1.13 sigs.k8s.io/cluster-api/bootstrap/kubeadm
 helm helm helm.sh/helm/v4/cmd/helm
 prometheus prometheus github.com/prometheus/prometheus/cmd/prometheus
 promtool prometheus github.com/prometheus/prometheus/cmd/promtool
@@ -54,6 +56,7 @@ containerd github.com/containerd/containerd/v2 2 github.com/containerd/container
 containerd-2.3 github.com/containerd/containerd/v2 2 github.com/containerd/containerd/v2/version.Version
 containerd-1.7 github.com/containerd/containerd 1 github.com/containerd/containerd/version.Version
 cluster-api sigs.k8s.io/cluster-api 3
+cluster-api-1.13 sigs.k8s.io/cluster-api 3
 helm helm.sh/helm/v4 1 helm.sh/helm/v4/internal/version.version
 prometheus github.com/prometheus/prometheus 2 github.com/prometheus/common/version.Version
 registry github.com/distribution/distribution/v3 1 github.com/distribution/distribution/v3/version.version

@@ -21,7 +21,7 @@ use crate::{
     control_plane::{ControlPlane, User},
     install::{apply, path, wait_until_allowed},
     kubectl::kubectl,
-    modules::CLUSTER_API,
+    modules::{CLUSTER_API, Module},
     requests::Requests,
     wait::{eventually, until},
 };
@@ -31,33 +31,74 @@ pub const CLUSTER: &str = "prod";
 
 const INSTALLED: Duration = Duration::from_secs(180);
 
-/// The files of the module with a CustomResourceDefinition, without their extension.
-const DEFINITIONS: [&str; 7] = [
-    "core/config/crd/bases/cluster.x-k8s.io_clusters",
-    "core/config/crd/bases/cluster.x-k8s.io_machinedeployments",
-    "core/config/crd/bases/cluster.x-k8s.io_machinepools",
-    "core/config/crd/bases/cluster.x-k8s.io_machines",
-    "core/config/crd/bases/cluster.x-k8s.io_machinesets",
-    "bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigs",
-    "bootstrap/kubeadm/config/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates",
+/// A release of Cluster API.
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    minor: &'static str,
+    module: Module,
+    /// The folder of the module with the configuration of the core.
+    core: &'static str,
+    /// What the names of its programs in `e2e/program.sh` end with.
+    suffix: &'static str,
+}
+
+/// The first is under test, or that in the environment variable `CLUSTER_API`.
+const RELEASES: [Release; 2] = [
+    Release { minor: "1.14", module: CLUSTER_API, core: "core/config", suffix: "" },
+    Release {
+        minor: "1.13",
+        module: Module::new("cluster-api-1.13", "sigs.k8s.io/cluster-api"),
+        core: "config",
+        suffix: "-1.13",
+    },
+];
+
+impl Release {
+    fn under_test() -> Result<Self> {
+        let wanted = std::env::var("CLUSTER_API").unwrap_or_else(|_| RELEASES[0].minor.to_owned());
+        let found = RELEASES.into_iter().find(|release| release.minor == wanted);
+        found.with_context(|| format!("CLUSTER_API={wanted}: {}", RELEASES.map(|release| release.minor).join(" or ")))
+    }
+
+    /// The documents of a YAML file in the configuration of the core or of the bootstrap provider.
+    fn read(self, provider: Provider, file: &str) -> Result<Vec<Value>> {
+        let folder = match provider {
+            Provider::Core => self.core,
+            Provider::Bootstrap => "bootstrap/kubeadm/config",
+        };
+        let file = self.module.download()?.dir.join(folder).join(file);
+        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        Ok(serde_saphyr::from_multiple(&text)?)
+    }
+}
+
+/// A part of Cluster API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Provider {
+    Core,
+    Bootstrap,
+}
+
+/// The files with a CustomResourceDefinition of a kind that the operator knows.
+const DEFINITIONS: [(Provider, &str); 7] = [
+    (Provider::Core, "cluster.x-k8s.io_clusters"),
+    (Provider::Core, "cluster.x-k8s.io_machinedeployments"),
+    (Provider::Core, "cluster.x-k8s.io_machinepools"),
+    (Provider::Core, "cluster.x-k8s.io_machines"),
+    (Provider::Core, "cluster.x-k8s.io_machinesets"),
+    (Provider::Bootstrap, "bootstrap.cluster.x-k8s.io_kubeadmconfigs"),
+    (Provider::Bootstrap, "bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"),
 ];
 
 /// The CustomResourceDefinitions of the kinds that the operator knows, in all versions.
 pub fn definitions() -> Result<Vec<Value>> {
-    DEFINITIONS.into_iter().map(definition).collect()
+    DEFINITIONS.into_iter().map(|(provider, name)| definition(provider, name)).collect()
 }
 
-/// A CustomResourceDefinition of the module, in all versions.
-fn definition(name: &str) -> Result<Value> {
-    let documents = read(&format!("{name}.yaml"))?;
+/// A CustomResourceDefinition, in all versions.
+fn definition(provider: Provider, name: &str) -> Result<Value> {
+    let documents = Release::under_test()?.read(provider, &format!("crd/bases/{name}.yaml"))?;
     documents.into_iter().next().context("a document")
-}
-
-/// The documents of a YAML file of the module.
-fn read(name: &str) -> Result<Vec<Value>> {
-    let file = CLUSTER_API.download()?.dir.join(name);
-    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    Ok(serde_saphyr::from_multiple(&text)?)
 }
 
 /// A CustomResourceDefinition with only this version, and with the label by which the controllers find the version of their contract.

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 use winpool_facts::cluster_api::{CLUSTER_NAME, VERSION};
 
-use super::{CLUSTER, Machines, NAMESPACE, definition, only, provider, read, reference};
+use super::{CLUSTER, Machines, NAMESPACE, Provider, Release, definition, only, provider, reference};
 use crate::{
     assets,
     certificates::Authority,
@@ -31,14 +31,17 @@ const READY: Duration = Duration::from_secs(180);
 struct Controller {
     /// Its name in `e2e/program.sh`.
     program: &'static str,
-    /// Its folder in the module.
-    folder: &'static str,
+    provider: Provider,
     arguments: &'static [&'static str],
 }
 
 const CONTROLLERS: [Controller; 2] = [
-    Controller { program: "cluster-api", folder: "core", arguments: &["--feature-gates=ClusterTopology=true"] },
-    Controller { program: "cluster-api-kubeadm", folder: "bootstrap/kubeadm", arguments: &[] },
+    Controller {
+        program: "cluster-api",
+        provider: Provider::Core,
+        arguments: &["--feature-gates=ClusterTopology=true"],
+    },
+    Controller { program: "cluster-api-kubeadm", provider: Provider::Bootstrap, arguments: &[] },
 ];
 
 /// The files of CustomResourceDefinitions that the controllers need, and the operator does not.
@@ -63,7 +66,7 @@ impl Controllers {
     pub async fn start(control_plane: &ControlPlane) -> Result<Self> {
         let requests = Requests::to(control_plane).await?;
         for name in FURTHER_DEFINITIONS {
-            let definition = definition(&format!("core/config/crd/bases/{name}"))?;
+            let definition = definition(Provider::Core, name)?;
             requests.install(&only(definition, VERSION)?).await?;
         }
         let folder = control_plane.directory().join("webhooks");
@@ -89,7 +92,7 @@ impl Controllers {
 impl Controller {
     async fn start(self, control_plane: &ControlPlane, webhook_port: u16) -> Result<Process> {
         let (health, diagnostics) = (free_port()?, free_port()?);
-        let mut command = Command::new(assets::program(self.program)?);
+        let mut command = Command::new(assets::program(&format!("{}{}", self.program, Release::under_test()?.suffix))?);
         command.env("KUBECONFIG", control_plane.kubeconfig(User::Admin)).args(self.arguments);
         command.args([
             format!("--health-addr=127.0.0.1:{health}"),
@@ -112,8 +115,7 @@ impl Controller {
 
     /// Its webhook configurations, with the address of a running program instead of a Service.
     fn webhooks(self, port: u16, bundle: &str) -> Result<Vec<Value>> {
-        let path = format!("{}/config/webhook/manifests.yaml", self.folder);
-        let mut all = read(&path)?;
+        let mut all = Release::under_test()?.read(self.provider, "webhook/manifests.yaml")?;
         for configuration in &mut all {
             let name = &mut configuration["metadata"]["name"];
             *name = format!("{}-{}", self.program, name.as_str().context("a name")?).into();
