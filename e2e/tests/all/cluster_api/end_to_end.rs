@@ -189,7 +189,7 @@ async fn status_names_what_holds_machines_back() {
     let machines = &all.fixture.machines;
     all.until_status_prints(&[
         "MachinesReady/NotReady of MachineDeployment default/web-md",
-        "secret not found: default/azure-json",
+        "DataSecretAvailable: Failed to ",
     ])
     .await;
     all.create_secret_of_base().await;
