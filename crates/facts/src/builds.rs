@@ -106,6 +106,14 @@ pub fn release(build: Build) -> Option<&'static Release> {
     RELEASES.iter().find(|release| release.build == build)
 }
 
+/// A build with the name of its release, such as `10.0.20348 (ltsc2022)`.
+pub fn described(build: Build) -> String {
+    match release(build) {
+        Some(release) => format!("{build} ({})", release.names[0]),
+        None => build.to_string(),
+    }
+}
+
 /// The build with a name such as `ltsc2022`, `1809` or `20h2`. The case is ignored.
 pub fn named(name: &str) -> Option<Build> {
     let has_name = |release: &&Release| release.names.iter().any(|known| known.eq_ignore_ascii_case(name));

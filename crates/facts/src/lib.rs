@@ -2,6 +2,7 @@
 //!
 //! The rules in winpool-core read builds, versions and tags from these tables.
 
+pub mod add_ons;
 pub mod api_versions;
 pub mod builds;
 pub mod catalogue;
@@ -81,6 +82,8 @@ const NO_MINOR: u32 = 0;
 /// Every table, sorted by name.
 #[rustfmt::skip]
 pub const TABLES: &[Table] = &[
+    table("add_ons", date(2026, 9, 1), add_ons::COUNT, 37, ByHand,
+        &["tigera/docs", "projectcalico/calico", "antrea-io/antrea", "kubernetes-csi/csi-proxy", "kubernetes-sigs/azuredisk-csi-driver", "kubernetes-sigs/azurefile-csi-driver", "kubernetes-csi/csi-driver-smb", "kubernetes-sigs/aws-ebs-csi-driver", "kubernetes-sigs/gcp-compute-persistent-disk-csi-driver", "kubernetes-sigs/secrets-store-csi-driver", "kubernetes-csi/node-driver-registrar", "prometheus-community/windows_exporter", "fluent/fluent-bit", "grafana/alloy", "MicrosoftDocs/azure-aks-docs", "rancher/rancher", "kubernetes/website"]),
     table("api_versions", date(2026, 10, 27), api_versions::API_VERSIONS.len() + api_versions::NEWER_FIELDS.len(), 37, Modules,
         &["kubernetes/website", "Arnavion/k8s-openapi"]),
     table("builds", date(2026, 8, 22), builds::RELEASES.len(), NO_MINOR, ByHand,

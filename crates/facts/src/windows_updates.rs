@@ -132,6 +132,38 @@ pub fn described(version: OsVersion) -> String {
     }
 }
 
+/// How far a revision is behind the newest update of its build. Orders the oldest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Behind {
+    /// The monthly updates since. Several updates of a month count as one.
+    pub updates: u32,
+    /// The month of the revision; `None` if it is older than the table, so that there are more updates.
+    pub month: Option<(u16, u8)>,
+}
+
+/// How far a version is behind the newest update in the table; `None` if the table does not have its build, or no revision is given.
+pub fn behind(version: OsVersion) -> Option<Behind> {
+    let (_, updates) = UPDATES.iter().find(|(build, _)| *build == version.build)?;
+    let revision = version.revision?;
+    let month = updates.iter().rfind(|update| update.revision <= revision).map(|update| update.month);
+    let mut later: Vec<_> = updates.iter().map(|update| update.month).filter(|own| Some(*own) > month).collect();
+    later.dedup();
+    Some(Behind { updates: u32::try_from(later.len()).unwrap_or(u32::MAX), month })
+}
+
+impl fmt::Display for Behind {
+    /// `of 2025-12, 11 updates behind`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { updates, month } = self;
+        match month {
+            Some((year, month)) => {
+                write!(f, "of {year}-{month:02}, {updates} update{} behind", if *updates == 1 { "" } else { "s" })
+            }
+            None => write!(f, "more than {updates} updates behind"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +179,30 @@ mod tests {
         ];
         for (version, expected) in table {
             assert_eq!(described(version.parse().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn a_version_is_behind_by_the_months_with_later_updates_of_its_build() {
+        let table = [
+            // The last row of the table, and what is newer than it.
+            ("10.0.20348.5870", Some("of 2026-11, 0 updates behind")),
+            ("10.0.20348.9999", Some("of 2026-11, 0 updates behind")),
+            ("10.0.20348.5761", Some("of 2026-10, 1 update behind")),
+            ("10.0.20348.4529", Some("of 2025-12, 11 updates behind")),
+            // Between two rows: the month of the earlier one.
+            ("10.0.20348.4530", Some("of 2025-12, 11 updates behind")),
+            // January 2026 has three updates.
+            ("10.0.20348.4648", Some("of 2026-01, 10 updates behind")),
+            ("10.0.20348.4651", Some("of 2026-01, 10 updates behind")),
+            ("10.0.17763.1", Some("more than 47 updates behind")),
+            ("10.0.20348", None),
+            ("10.0.14393.7000", None),
+            ("10.0.99999.1", None),
+        ];
+        for (version, expected) in table {
+            let found = behind(version.parse().unwrap()).map(|behind| behind.to_string());
+            assert_eq!(found.as_deref(), expected, "{version}");
         }
     }
 
