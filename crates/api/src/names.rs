@@ -182,6 +182,7 @@ pub mod reason {
     pub const NOT_RESCHEDULABLE: &str = "NotReschedulable";
     pub const RUNTIME_CLASS_CHANGED: &str = "RuntimeClassChanged";
     pub const MEMORY_OVERCOMMITTED: &str = "MemoryOvercommitted";
+    pub const IMAGE_UPDATES_BEHIND: &str = "ImageUpdatesBehind";
     pub const MEMORY_NOT_RESERVED: &str = "MemoryNotReserved";
     pub const SEVERE_ISSUES: &str = "SevereIssues";
     pub const KNOWN_ISSUES: &str = "KnownIssues";

@@ -58,6 +58,12 @@ pub struct WindowsRuntimeProfileSpec {
     /// The HTTP proxy of the node's services: kubelet and container runtime.
     #[serde(default, skip_serializing_if = "ProxySettings::is_empty")]
     pub proxy: ProxySettings,
+    /// The number of monthly Windows updates, such as 3, that the base image of a container may be behind the newest one that winpool
+    /// knows. Pods with older images are reported; for this the images of all pods are looked up in their registries. The default
+    /// reports none. It changes nothing on nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 120))]
+    pub max_image_updates_behind: Option<u32>,
 }
 
 /// Settings of the kubelet. A setting that is not set here keeps its value from the node's own configuration, except

@@ -402,7 +402,7 @@ impl AddOn {
     fn has(&self, repository: &str) -> bool {
         let ends =
             |end: &&str| repository.strip_suffix(*end).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
-        self.repositories.iter().any(|end| ends(&end))
+        self.repositories.iter().any(ends)
     }
 
     /// The row of a version, if its release was read.
@@ -414,7 +414,11 @@ impl AddOn {
     fn not_read(&self) -> String {
         match self.releases.first() {
             Some(first) => {
-                format!("the releases from {} to {} were read", version_text(first.since), version_text(self.newest_read))
+                format!(
+                    "the releases from {} to {} were read",
+                    version_text(first.since),
+                    version_text(self.newest_read)
+                )
             }
             None => "no source names what its releases support".to_owned(),
         }
@@ -445,7 +449,10 @@ impl AddOn {
         match (later, earlier) {
             (Some(release), _) => format!("use {} or later", version_text(release.since)),
             (None, Some([_, next])) => format!("use a version before {}", version_text(next.since)),
-            _ => format!("no release up to {} does: ask its publisher, or keep what fits", version_text(self.newest_read)),
+            _ => format!(
+                "no release up to {} does: ask its publisher, or keep what fits",
+                version_text(self.newest_read)
+            ),
         }
     }
 }

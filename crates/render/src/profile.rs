@@ -38,6 +38,8 @@ pub struct Profile {
     pub kube_proxy: Option<KubeProxySettings>,
     /// The HTTP proxy of the node's services.
     pub proxy: ProxySettings,
+    /// The number of monthly updates that an image may be behind; `None` if none is reported.
+    pub max_image_updates_behind: Option<u32>,
     pub warnings: Vec<Problem>,
 }
 

@@ -168,14 +168,22 @@ impl PodCheck<'_> {
                 continue;
             };
             let lookup = self.lookups.get(container.image.raw()).map(Arc::as_ref);
-            if *report != Some(RuntimeReport::Started) {
+            let by_age = |(pool, _): &(&str, _)| {
+                self.state.pool(pool).is_some_and(|pool| pool.max_image_updates_behind.is_some())
+            };
+            if *report != Some(RuntimeReport::Started) || groups.iter().any(by_age) {
                 assessment.images_to_look_up.push(container.image.raw().to_owned());
             }
             let evidence = ImageEvidence { report: report.as_ref(), lookup, reference: &reference };
             for (pool, group) in groups {
                 let (status, issue) = check_image(self.state, container, evidence, &group.host, isolation, for_windows);
                 assessment.images = assessment.images.max(status);
-                if let Some(issue) = issue {
+                let behind = || {
+                    let os = evidence.selected(&group.host, isolation, container.host_process)?;
+                    let behind = self.state.behind(pool, os)?;
+                    Some(WorkloadIssue::ImageUpdatesBehind { image: container.image.clone(), os, behind })
+                };
+                if let Some(issue) = issue.or_else(behind) {
                     assessment.issues.push(PoolIssue { pool: (*pool).to_owned(), issue });
                     break;
                 }

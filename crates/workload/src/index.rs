@@ -100,6 +100,8 @@ fn fairly(requests: BTreeSet<RequestKey<'_>>) -> impl Iterator<Item = RequestKey
 struct PoolTotals {
     pods: u32,
     images: BTreeMap<ImageStatus, u32>,
+    /// The pods with an image that is too many updates behind.
+    updates_behind: u32,
     classes: BTreeMap<String, u32>,
     features: BTreeMap<(PodFeature, Arc<WorkloadName>), u32>,
     components: BTreeMap<(NodeComponent, ComponentVersion), u32>,
@@ -126,6 +128,8 @@ pub struct PoolWorkloads {
     pub cannot_run: u32,
     pub suspected: u32,
     pub unknown: u32,
+    /// The pods with an image that is too many updates behind.
+    pub updates_behind: u32,
     pub classes: BTreeMap<String, u32>,
     /// The workloads with issues, worst first.
     pub issues: BTreeMap<IssueKind, AffectedWorkloads>,
@@ -348,6 +352,7 @@ impl WorkloadIndex {
             cannot_run: count(ImageStatus::Incompatible),
             suspected: count(ImageStatus::Suspected),
             unknown: count(ImageStatus::Unknown),
+            updates_behind: totals.updates_behind,
             classes: totals.classes.clone(),
             issues,
             features: by_feature(totals.features.keys()),
@@ -455,6 +460,9 @@ impl WorkloadIndex {
         let totals = self.totals.entry(pool.clone()).or_default();
         totals.pods = step(totals.pods, add);
         count(&mut totals.images, assessment.images, add);
+        if assessment.issues.iter().any(|one| one.issue.kind() == IssueKind::ImageUpdatesBehind) {
+            totals.updates_behind = step(totals.updates_behind, add);
+        }
         if let Some(class) = &pod.template.runtime_class {
             count(&mut totals.classes, class.clone(), add);
         }

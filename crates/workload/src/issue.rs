@@ -13,7 +13,8 @@ use winpool_core::{
 use winpool_facts::{
     Build, ContainerdVersion, OsVersion,
     builds::{self, Channel},
-    named_enum, version_compatibility, windows_updates,
+    named_enum, version_compatibility,
+    windows_updates::{self, Behind},
 };
 
 use super::placement::{NodeLabel, Unschedulable};
@@ -32,6 +33,7 @@ named_enum! {
         NotReschedulable,
         RuntimeClassChanged,
         MemoryOvercommitted,
+        ImageUpdatesBehind,
         MemoryNotReserved,
         FieldsWithoutEffect,
     }
@@ -45,7 +47,7 @@ impl IssueKind {
 
     /// Whether it is a warning only: nothing fails because of it today.
     pub fn is_advice(self) -> bool {
-        matches!(self, Self::MemoryNotReserved | Self::FieldsWithoutEffect)
+        matches!(self, Self::ImageUpdatesBehind | Self::MemoryNotReserved | Self::FieldsWithoutEffect)
     }
 }
 
@@ -66,6 +68,8 @@ pub enum WorkloadIssue {
         windows_updates::described(*os)
     )]
     ImageNewerThanHost { image: ForeignText, os: OsVersion, host: OsVersion },
+    #[display("{}. Rebuild it on a newer base image", image_behind(image, *os, *behind))]
+    ImageUpdatesBehind { image: ForeignText, os: OsVersion, behind: Behind },
     #[display("new pods cannot be scheduled to any pool: {_0}")]
     Unschedulable(Unschedulable),
     #[display(
@@ -166,6 +170,7 @@ impl WorkloadIssue {
             Self::CannotBeCreatedAgain(_) | Self::NotReschedulable { .. } => IssueKind::NotReschedulable,
             Self::RuntimeClassChanged { .. } => IssueKind::RuntimeClassChanged,
             Self::MemoryOvercommitted { .. } => IssueKind::MemoryOvercommitted,
+            Self::ImageUpdatesBehind { .. } => IssueKind::ImageUpdatesBehind,
             Self::NoMemoryLimit { .. } | Self::MemoryRequestBelowLimit { .. } => IssueKind::MemoryNotReserved,
             Self::FieldsWithoutEffect(_) => IssueKind::FieldsWithoutEffect,
         }
@@ -228,6 +233,11 @@ fn name(source: EvidenceSource) -> &'static str {
         EvidenceSource::Registry => "its registry",
         EvidenceSource::Name => "its name",
     }
+}
+
+/// How far an image is behind, without the remedy.
+pub fn image_behind(image: &ForeignText, os: OsVersion, behind: Behind) -> String {
+    format!("according to its registry {image} has a base image {behind} ({})", builds::described(os.build))
 }
 
 /// The base image for a host. Version 23H2 has none and runs those of the release before it.

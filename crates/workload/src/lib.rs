@@ -18,7 +18,7 @@ pub use controllers::{ControllerView, Controllers};
 pub use defaults::MemoryDefaults;
 pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issues as field_issues, windows_option};
 pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, WorkloadIndex, Workloads};
-pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue};
+pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue, image_behind};
 pub use pod::{Controller, Pod, PodController, runtime_messages, runtime_report};
 pub use scheduling_state::SchedulingState;
 pub use service::{Service, service_features};

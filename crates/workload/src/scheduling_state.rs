@@ -16,6 +16,7 @@ use winpool_facts::{
     Build, OsVersion,
     containerd::HYPERV_HANDLER,
     version_compatibility::{Isolation, UtilityVm},
+    windows_updates::{self, Behind},
 };
 
 use super::{Scheduling, System};
@@ -54,6 +55,8 @@ pub struct PoolState {
     pub classes: Vec<(String, Isolation)>,
     /// Whether the operator writes for it.
     pub enforces: bool,
+    /// The number of monthly updates that an image may be behind, if its profile sets one.
+    pub max_image_updates_behind: Option<u32>,
     /// The groups of its nodes; for a pool without nodes a single group, derived from its spec.
     pub groups: Vec<NodeGroup>,
 }
@@ -101,6 +104,12 @@ impl SchedulingState {
 
     pub fn pool(&self, name: &str) -> Option<&PoolState> {
         self.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// How far an image for this Windows is behind, if that is more than the profile of a pool allows.
+    pub fn behind(&self, pool: &str, image: OsVersion) -> Option<Behind> {
+        let max = self.pool(pool)?.max_image_updates_behind?;
+        windows_updates::behind(image).filter(|behind| behind.updates > max)
     }
 
     /// Whether a pool is about to create the RuntimeClass of this name.

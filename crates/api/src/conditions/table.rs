@@ -342,7 +342,7 @@ conditions! {
     WORKLOADS_PLACED = condition("WorkloadsPlaced", Role::Flag, ConditionStatus::False, (Subject::Pods, Harm::StopsPods),
         "every pod runs on a matching node, and would be scheduled there again", &[
         row(reason::PLACED_WITH_WARNINGS, TRUE,
-            "pods run on matching nodes, with warnings: `MemoryNotReserved` or `FieldsWithoutEffect`",
+            "pods run on matching nodes, with warnings: `ImageUpdatesBehind`, `MemoryNotReserved` or `FieldsWithoutEffect`",
             "read the message"),
         row(reason::NOT_CHECKED, UNKNOWN, "the operator has not read the pods yet",
             "no action required; if it persists, apply `config/default/workloads.yaml`"),
@@ -375,6 +375,10 @@ conditions! {
             "the memory limits of the pods on a node exceed its allocatable memory; Windows then uses the page file \
              and kills no process",
             "lower the limits, or move pods to other nodes"),
+        row(reason::IMAGE_UPDATES_BEHIND, TRUE,
+            "the base image of a container is more monthly updates behind than `spec.maxImageUpdatesBehind` of the profile allows, \
+             according to its registry",
+            "rebuild the image on a newer base image"),
         row(reason::MEMORY_NOT_RESERVED, TRUE,
             "a container has no memory limit, or requests less than its limit, LimitRanges included",
             "set a limit, and a request of the same size"),

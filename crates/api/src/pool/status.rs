@@ -102,6 +102,9 @@ pub struct WorkloadCounts {
     /// Of these, pods with an image whose platforms are not known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown: u32,
+    /// Of these, pods with an image whose base is more updates behind than spec.maxImageUpdatesBehind of the profile allows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub updates_behind: u32,
     /// How many of the pods use each RuntimeClass; empty if all use the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]

@@ -212,6 +212,9 @@ codes! {
     ImageCannotRun = row("image-cannot-run", Error, "The registry has no image that the nodes can run",
         "The image cannot be pulled or does not start on the nodes that the pod selects.",
         "use an image for the build of the nodes, or nodes with the build of the image");
+    ImageUpdatesBehind = row("image-updates-behind", Warning, "The base image is more monthly updates behind than the profile allows",
+        "spec.maxImageUpdatesBehind of the profile of the pool sets how many. The files of Windows in the image have the defects that later updates fix; updates of the node do not change them.",
+        "rebuild it on a newer base image");
     ImageSystem = row("image-system", Warning, "An image for another operating system than the pod's",
         "The image cannot be pulled: no match for platform in manifest. The name of an image is no proof.",
         "use an image for the operating system of the pod, or correct os.name and nodeSelector");

@@ -313,6 +313,7 @@ fn any_windows_nodes() -> PoolState {
         taints: taints.clone(),
         classes: Vec::new(),
         enforces: false,
+        max_image_updates_behind: None,
         groups: builds::RELEASES.iter().map(|release| group(release.build)).collect(),
     }
 }

@@ -16,7 +16,7 @@ use winpool_facts::{
     builds::RELEASES,
     version_compatibility::{self, VersionCompatibility},
 };
-use winpool_workload::{Container, System, Template, check::image_issue};
+use winpool_workload::{Container, System, Template, check::image_issue, image_behind};
 
 use super::{
     Code, Finding, LintContext, class,
@@ -67,6 +67,7 @@ pub fn check(
             findings.extend(mixed_builds(&images, placement).filter(|_| incompatible.is_empty()));
             findings.extend(incompatible);
             findings.extend(images.iter().filter_map(|image| unchecked(image, placement)));
+            findings.extend(images.iter().filter_map(|image| behind(image, placement, context)));
         }
         findings.extend(systems(&images, placement));
     }
@@ -135,6 +136,18 @@ fn unchecked(image: &Image<'_>, placement: &PodPlacement<'_>) -> Option<Finding>
     let written = &image.container.image;
     let problem = format!("{written} is for {version}, and RuntimeClass {class} is not in the manifests");
     Some(Finding::new(Code::ImageUnchecked, &image.path, problem))
+}
+
+/// An image that is too many updates behind for the first of its pools with a limit.
+fn behind(image: &Image<'_>, placement: &PodPlacement<'_>, context: &LintContext<'_>) -> Option<Finding> {
+    let Image { container, lookup, reference, .. } = image;
+    let evidence = ImageEvidence { report: None, lookup: lookup.as_ref(), reference };
+    placement.groups().find_map(|(pool, group)| {
+        let os = evidence.selected(&group.host, placement.isolation, container.host_process)?;
+        let behind = context.state.behind(pool, os)?;
+        let problem = format!("in pool {pool}, {}", image_behind(&container.image, os, behind));
+        Some(Finding::new(Code::ImageUpdatesBehind, &image.path, problem))
+    })
 }
 
 /// An image without a digest or a fixed tag.

@@ -79,7 +79,8 @@ fn every_code_has_a_bad_and_a_good_manifest() {
     let entries = fs::read_dir("tests/lint").unwrap();
     let folders: BTreeSet<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     // A code that requires a registry lookup has no file.
-    let names = Code::ALL.iter().filter(|code| **code != Code::ImageCannotRun).map(|code| code.name().to_owned());
+    let of_registry = [Code::ImageCannotRun, Code::ImageUpdatesBehind];
+    let names = Code::ALL.iter().filter(|code| !of_registry.contains(code)).map(|code| code.name().to_owned());
     assert_eq!(folders, names.collect());
     for code in folders {
         let file = |name: &str| PathBuf::from(format!("tests/lint/{code}/{name}.yaml"));
@@ -120,6 +121,40 @@ fn a_registry_lookup_finds_incompatible_images() {
         let lookup = Lookup::Found(ImagePlatforms { platforms: vec![platform] });
         let report = check_bytes(pod.as_bytes(), Some(Minor(34)), &|_| Some(lookup.clone()));
         assert_eq!(codes(&report), expected, "{os} {os_version}");
+    }
+}
+
+#[test]
+fn a_registry_lookup_finds_images_that_are_more_updates_behind_than_the_profile_allows() {
+    let pool = "---\napiVersion: winpool.dev/v1alpha1\nkind: WindowsNodePool\nmetadata: {name: web}\nspec:\n  \
+                windowsVersion: \"ltsc2022\"\n  fallback: true\n  profileRef: {name: standard}\n---\n\
+                apiVersion: winpool.dev/v1alpha1\nkind: WindowsRuntimeProfile\nmetadata: {name: standard}\nspec:";
+    let behind = "in pool web, according to its registry example.com/web:7 has a base image of 2025-12, 11 updates behind \
+                  (10.0.20348 (ltsc2022))";
+    let host_process = "securityContext: {windowsOptions: {hostProcess: true, runAsUserName: 'NT AUTHORITY\\SYSTEM'}}, hostNetwork: true, ";
+    let table = [
+        ("{maxImageUpdatesBehind: 10}", "", "10.0.20348.4529", Some(behind)),
+        ("{maxImageUpdatesBehind: 11}", "", "10.0.20348.4529", None),
+        ("{maxImageUpdatesBehind: 0}", "", "10.0.20348.5870", None),
+        ("{}", "", "10.0.20348.4529", None),
+        ("{maxImageUpdatesBehind: 10}", host_process, "10.0.20348.4529", None),
+    ];
+    for (profile, more, os_version, expected) in table {
+        let spec = format!(
+            "{more}os: {{name: windows}}, nodeSelector: {{kubernetes.io/os: windows}}, tolerations: [{{key: os, operator: Exists}}]"
+        );
+        let text = format!("{}{pool} {profile}\n", pod("Pod", &spec, "example.com/web:7"));
+        let platform =
+            ImagePlatform { os: "windows".into(), architecture: "amd64".into(), os_version: os_version.parse().ok() };
+        let lookup = Lookup::Found(ImagePlatforms { platforms: vec![platform] });
+        let report = check_bytes(text.as_bytes(), Some(Minor(34)), &|_| Some(lookup.clone()));
+        let found = report.findings.iter().find(|found| found.finding.code == Code::ImageUpdatesBehind);
+        assert_eq!(
+            found.map(|found| found.finding.problem.as_str()),
+            expected,
+            "{profile} {os_version}: {:?}",
+            codes(&report)
+        );
     }
 }
 

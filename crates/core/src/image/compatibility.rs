@@ -125,12 +125,18 @@ impl ImageEvidence<'_> {
     /// The Windows version of the entry that the host selects, if its revision is later than that of the host, so that
     /// the container may fail to start. `None` if the runtime reported anything.
     pub fn newer_revision(self, host: &HostNode, isolation: Isolation, host_process: bool) -> Option<OsVersion> {
-        let (None, Some(Lookup::Found(content))) = (self.report, self.lookup) else { return None };
-        let entries = content.windows().filter(|entry| entry.architecture == host.architecture);
-        let versions = entries.filter_map(|entry| entry.os_version).filter(|os| os.build == host.os.build);
-        // containerd selects the latest of several.
-        let selected = versions.max().filter(|_| !host_process)?;
+        let selected = self.selected(host, isolation, host_process).filter(|_| self.report.is_none())?;
         revision_is_newer(host.os, selected, isolation).then_some(selected)
+    }
+
+    /// The Windows version of the entry that the host selects, according to the registry; `None` for a HostProcess container, which
+    /// uses the files of the host.
+    pub fn selected(self, host: &HostNode, isolation: Isolation, host_process: bool) -> Option<OsVersion> {
+        let Some(Lookup::Found(content)) = self.lookup.filter(|_| !host_process) else { return None };
+        let entries = content.windows().filter(|entry| entry.architecture == host.architecture);
+        let versions = entries.filter_map(|entry| entry.os_version);
+        // containerd selects the latest of several.
+        versions.filter(|os| version_incompatibility(*os, host, isolation).is_none()).max()
     }
 }
 

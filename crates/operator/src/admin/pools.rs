@@ -142,8 +142,14 @@ fn support_end(report: &PoolReport) -> Vec<Series> {
 
 fn pods(report: &PoolReport) -> Vec<Series> {
     let Some(workloads) = report.workloads.as_deref() else { return Vec::new() };
-    let PoolWorkloads { pods, cannot_run, suspected, unknown, .. } = *workloads;
-    let counts = [("matched", pods), ("cannot_run", cannot_run), ("suspected", suspected), ("unknown", unknown)];
+    let PoolWorkloads { pods, cannot_run, suspected, unknown, updates_behind, .. } = *workloads;
+    let counts = [
+        ("matched", pods),
+        ("cannot_run", cannot_run),
+        ("suspected", suspected),
+        ("unknown", unknown),
+        ("updates_behind", updates_behind),
+    ];
     by("state", counts.map(|(state, count)| (state, count as usize)))
 }
 
@@ -236,6 +242,7 @@ mod tests {
             workloads: Some(Arc::new(PoolWorkloads {
                 pods: 7,
                 cannot_run: 1,
+                updates_behind: 3,
                 issues: issues.into(),
                 ..PoolWorkloads::default()
             })),
@@ -269,6 +276,7 @@ mod tests {
             r#"winpool_holds{pool="web",reason="WouldStrand"} 0"#,
             r#"winpool_pods{pool="web",state="matched"} 7"#,
             r#"winpool_pods{pool="web",state="cannot_run"} 1"#,
+            r#"winpool_pods{pool="web",state="updates_behind"} 3"#,
             r#"winpool_workload_issues{pool="web",issue="Unschedulable"} 2"#,
             r#"winpool_node_configs{pool="web",phase="Applied"} 2"#,
             r#"winpool_rollout_failures{pool="web",reason="RolledBack"} 1"#,

@@ -81,6 +81,7 @@ impl EventMapper {
             let pools = self.caches.pools.all();
             let users = pools.values().filter(|pool| profile_of(pool).as_deref() == Some(change.name()));
             enqueue(&self.pools, users.map(|pool| pool.name.clone()), change);
+            self.workloads.record(|changed| changed.scheduling_state = true);
         }
     }
 

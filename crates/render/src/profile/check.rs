@@ -47,6 +47,7 @@ pub fn check(spec: &WindowsRuntimeProfileSpec) -> Result<Profile, Vec<Problem>> 
         containerd_extra,
         kube_proxy: spec.kube_proxy.clone(),
         proxy: spec.proxy.clone(),
+        max_image_updates_behind: spec.max_image_updates_behind,
         warnings: problems.warnings,
     })
 }

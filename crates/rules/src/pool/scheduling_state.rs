@@ -71,7 +71,7 @@ impl Snapshot {
             if groups.is_empty() {
                 groups.push(expected_group(pool, spec));
             }
-            pools.push(pool_state(pool, spec, groups));
+            pools.push(pool_state(snapshot, pool, spec, groups));
         }
         let all = snapshot.nodes.values().map(AsRef::as_ref);
         let without_pool: Vec<&WindowsNode> = all.filter(|node| !nodes.contains_key(&node.name)).collect();
@@ -184,7 +184,7 @@ impl<'n> GroupLabels<'n> {
     }
 }
 
-fn pool_state(pool: &Pool, spec: &Spec, groups: Vec<NodeGroup>) -> PoolState {
+fn pool_state(snapshot: &Snapshot, pool: &Pool, spec: &Spec, groups: Vec<NodeGroup>) -> PoolState {
     let isolation = |class: &RuntimeClass| match class.isolation {
         RuntimeClassIsolation::Process => Isolation::Process,
         RuntimeClassIsolation::HyperV if class.handler == HYPERV_HANDLER => Isolation::HyperV(UtilityVm::OfPauseImage),
@@ -197,6 +197,7 @@ fn pool_state(pool: &Pool, spec: &Spec, groups: Vec<NodeGroup>) -> PoolState {
         taints: spec.taints.clone(),
         classes: classes.collect(),
         enforces: pool.enforces(),
+        max_image_updates_behind: snapshot.profile_of(spec).and_then(|profile| profile.max_image_updates_behind),
         groups,
     }
 }

@@ -40,6 +40,7 @@ pub fn counts(input: &ReportInput) -> Option<WorkloadCounts> {
         cannot_run: workloads.cannot_run,
         suspected: workloads.suspected,
         unknown: workloads.unknown,
+        updates_behind: workloads.updates_behind,
         runtime_classes: classes,
     })
 }

@@ -3,8 +3,12 @@
 use serde_json::{Value, json};
 use winpool_core::image::{Lookup, RuntimeReport};
 
-use winpool_model::workloads::{
-    CONTAINERD, Cluster, container, found, images_to_look_up, one_pool, running, spec, tolerated, two_pools, waiting,
+use winpool_model::{
+    PROFILE, profile,
+    workloads::{
+        CONTAINERD, Cluster, container, found, images_to_look_up, one_pool, running, spec, tolerated, two_pools,
+        waiting,
+    },
 };
 
 const APP: &str = "example.com/app:1";
@@ -373,6 +377,53 @@ fn a_runtime_error_is_explained_by_the_registry() {
     let explanation = "manifest. According to its registry it is for 10.0.17763.1 (ltsc2019), and the node runs only images \
                        for 10.0.20348 (ltsc2022). Rebuild it on ltsc2022, or use pool batch";
     cluster.assert_issues(&[(start, explanation)], &"with a lookup");
+}
+
+#[test]
+fn an_image_is_reported_from_the_number_of_updates_that_the_profile_sets() {
+    const OF_2025_12: &[&str] = &["windows/amd64 10.0.20348.4529"];
+    const BEHIND: &str = "web ImageUpdatesBehind Pod shop/app: according to its registry example.com/app:1 has a base image of \
+                          2025-12, 11 updates behind (10.0.20348 (ltsc2022))";
+    // The platforms in the registry, the status of the pod, and the limit; whether the image is reported, and looked up.
+    let table: [(&[&str], Value, Option<u32>, bool, bool); 8] = [
+        (OF_2025_12, running(), Some(10), true, true),
+        (OF_2025_12, running(), Some(11), false, true),
+        (OF_2025_12, running(), None, false, false),
+        (&["windows/amd64 10.0.20348.5870"], running(), Some(0), false, true),
+        // The node selects the latest image that it runs.
+        (
+            &["windows/amd64 10.0.20348.5870", "windows/amd64 10.0.20348.1", "windows/amd64 10.0.26100.1"],
+            running(),
+            Some(0),
+            false,
+            true,
+        ),
+        (&["windows/amd64"], running(), Some(0), false, true),
+        (&[], running(), Some(0), false, true),
+        (&["windows/arm64 10.0.20348.4529"], running(), Some(0), false, true),
+    ];
+    for (registry, status, max, reported, looked_up) in table {
+        let mut cluster = one_pool(json!({"profileRef": {"name": "standard"}}));
+        let spec = max.map_or(json!({}), |max| json!({"maxImageUpdatesBehind": max}));
+        cluster.model.put(PROFILE, "standard", profile(spec));
+        let cluster = with_image(cluster, APP, registry, status);
+        let case = format!("{registry:?} {max:?}");
+        let expected: &[_] = if reported { &[(BEHIND, "Rebuild it on a newer base image")] } else { &[] };
+        cluster.assert_issues(expected, &case);
+        assert_eq!(cluster.summary("web").updates_behind, u32::from(reported), "{case}");
+        assert_eq!(cluster.index().image_requests().count() == 1, looked_up, "{case}");
+    }
+}
+
+#[test]
+fn the_image_of_a_host_process_container_has_no_age() {
+    let mut cluster = one_pool(json!({"profileRef": {"name": "standard"}}));
+    cluster.model.put(PROFILE, "standard", profile(json!({"maxImageUpdatesBehind": 0})));
+    cluster.lookups.insert(APP.to_owned(), found(&["windows/amd64 10.0.20348.1"]));
+    let options = json!({"windowsOptions": {"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"}});
+    let fields = json!({"containers": [container(APP)], "tolerations": tolerated(), "hostNetwork": true, "securityContext": options});
+    cluster.pod_on("app", "web-1", fields, running());
+    assert_eq!(cluster.summary("web").updates_behind, 0);
 }
 
 #[test]
