@@ -4,11 +4,12 @@ use std::{collections::HashMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 use winpool_api::names::DEFAULT_NAMESPACE;
-use winpool_check::migrate::{
-    Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, PoolCapacity, WorkloadMigration,
+use winpool_check::{
+    add_ons::AddOnFit,
+    migrate::{Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, PoolCapacity, WorkloadMigration},
 };
 use winpool_core::{image::Reference, text::counted};
-use winpool_facts::{OsVersion, builds};
+use winpool_facts::{OsVersion, add_ons::Fit, builds};
 use winpool_operator::cluster;
 use winpool_rules::pool::Snapshot;
 use winpool_workload::WorkloadName;
@@ -22,8 +23,8 @@ use super::{
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The exit status is 0 if every workload would run, and 1 if one would not or is unknown, or if the other pool \
-                        does not have enough capacity."
+    after_help = "The exit status is 0 if every workload would run, and 1 if one would not or is unknown, if an add-on does not \
+                        fit, or if the other pool does not have enough capacity."
 )]
 pub(super) struct Args {
     /// The pool whose workloads are checked
@@ -137,6 +138,12 @@ fn text(pool: &str, target: &MigrationTarget, migration: &Migration) -> String {
         let separator = if message.is_empty() { "" } else { ": " };
         let _ = writeln!(text, "  {result:<18} {workload} ({}){separator}{message}", counted(*pods, "pod"));
     }
+    if !migration.add_ons.is_empty() {
+        text.push_str("Add-ons on the new nodes:\n");
+    }
+    for add_on in &migration.add_ons {
+        let _ = writeln!(text, "  {:<18} {}: {}", add_on.fit.text(), add_on.workload, add_on.message());
+    }
     if let Some(capacity) = &migration.capacity {
         let _ = writeln!(text, "Capacity: {}", capacity.description());
     }
@@ -152,7 +159,14 @@ fn as_json(pool: &str, target: &MigrationTarget, migration: &Migration) -> Value
     };
     let workloads: Vec<Value> = migration.workloads.iter().map(workload).collect();
     let room = |capacity: PoolCapacity| json!({ "enough": capacity.is_enough(), "free": capacity.free, "comes": capacity.required });
-    json!({ "pool": pool, "to": title(target), "workloads": workloads, "room": migration.capacity.map(room) })
+    json!({ "pool": pool, "to": title(target), "workloads": workloads, "addOns": migration.add_ons, "room": migration.capacity.map(room) })
+}
+
+/// How many add-ons do not fit; `None` if there are none.
+pub(super) fn do_not_fit(add_ons: &[AddOnFit]) -> Option<String> {
+    let count = add_ons.iter().filter(|one| one.fit == Fit::DoesNotFit).count();
+    let fit = if count == 1 { "does" } else { "do" };
+    (count > 0).then(|| format!("{} {fit} not fit", counted(count, "add-on")))
 }
 
 /// What prevents the migration, in one line; `None` if nothing.
@@ -164,6 +178,7 @@ fn summary(migration: &Migration) -> Option<String> {
     let parts = [
         (blocked > 0).then(|| format!("{} would not run", counted(blocked, "workload"))),
         (unknown > 0).then(|| format!("{} with unknown outcome", counted(unknown, "workload"))),
+        do_not_fit(&migration.add_ons),
         lacks_capacity.then(|| "not enough capacity".to_owned()),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();

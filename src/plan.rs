@@ -28,7 +28,7 @@ use super::{
 #[command(
     after_help = "Without PATH the plan is for the resources in the cluster, else as if those in the files were applied. The \
                         exit status is 0 if nothing would change, and 1 if something would change, if a pool would not be as \
-                        specified, or if the upgrade has breaking issues."
+                        specified, or if the upgrade has breaking issues, such as an add-on that does not fit."
 )]
 pub(super) struct Args {
     #[command(flatten)]

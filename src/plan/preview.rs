@@ -12,9 +12,13 @@ use winpool_api::{
     conditions::{Next, Role, condition_type},
     names::reason,
 };
-use winpool_check::upgrade::{self, AffectedNodes};
+use winpool_check::{
+    add_ons::AddOnFit,
+    migrate::MigrationPlanner,
+    upgrade::{self, AffectedNodes},
+};
 use winpool_core::{node::WindowsNode, text::counted};
-use winpool_facts::Minor;
+use winpool_facts::{Minor, add_ons::Fit};
 use winpool_rules::{
     operation::{Done, Outcome, Write},
     pool::{
@@ -28,6 +32,7 @@ use winpool_rules::{
 use winpool_workload::WorkloadName;
 
 use super::kube_proxy::{KubeProxyPreview, PresentKubeProxy};
+use crate::migrate::do_not_fit;
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,6 +55,8 @@ pub struct PoolPreview {
     pub withheld: Vec<PlannedChange>,
     /// What the agents of the nodes would restart, node after node within the limits of the rollout.
     pub restarts: Vec<PlannedRestart>,
+    /// Whether the add-ons fit its nodes, worst first; with the requested upgrade, after it. Those that fit are left out.
+    pub add_ons: Vec<AddOnFit>,
     /// What is not applied of `spec.kubeProxy`.
     pub kube_proxy: KubeProxyPreview,
     /// The settings that this version of winpool renders differently, and that existing nodes and machines keep.
@@ -122,8 +129,12 @@ impl Preview {
         let in_no_pool: Vec<&WindowsNode> = planner.unassigned().filter(|_| names.is_empty()).collect();
         let is_requested = |name: &str| names.is_empty() || names.contains(name);
         let plans = snapshot.pools.names().filter(|name| is_requested(name)).filter_map(|name| planner.plan(name));
+        let workloads = MigrationPlanner::of(snapshot);
+        let minor = target.or(snapshot.api_server);
+        let add_ons = |pool: &str| workloads.as_ref().map(|all| all.add_ons(pool, minor)).unwrap_or_default();
+        let preview = |plan: Plan| PoolPreview::new(snapshot, &plan, kube_proxy, add_ons(&plan.pool.name));
         Self {
-            pools: plans.map(|plan| PoolPreview::new(snapshot, &plan, kube_proxy)).collect(),
+            pools: plans.map(preview).collect(),
             nodes_in_no_pool: in_no_pool.iter().map(|node| node.name.clone()).collect(),
             upgrade: target.map(|target| UpgradePreview {
                 kubernetes: target.to_string(),
@@ -139,10 +150,12 @@ impl Preview {
         let held = self.pools.iter().filter(|pool| !pool.held.is_empty()).count();
         let findings = self.upgrade.iter().flat_map(|upgrade| &upgrade.findings);
         let breaking = findings.filter(|finding| finding.issue.breaks).count();
+        let add_ons: Vec<_> = self.pools.iter().flat_map(|pool| &pool.add_ons).cloned().collect();
         let parts = [
             (changed > 0).then(|| format!("{} would change", counted(changed, "pool"))),
             (held > 0).then(|| format!("{} would not be as specified", counted(held, "pool"))),
             (breaking > 0).then(|| format!("the upgrade has {}", counted(breaking, "breaking issue"))),
+            do_not_fit(&add_ons).filter(|_| self.upgrade.is_some()),
         ];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))
@@ -150,7 +163,8 @@ impl Preview {
 }
 
 impl PoolPreview {
-    fn new(snapshot: &Snapshot, plan: &Plan, kube_proxy: &PresentKubeProxy) -> Self {
+    fn new(snapshot: &Snapshot, plan: &Plan, kube_proxy: &PresentKubeProxy, mut add_ons: Vec<AddOnFit>) -> Self {
+        add_ons.retain(|one| one.fit != Fit::Fits);
         let results = plan.steps.iter().flatten().map(|operation| (operation.clone(), Outcome::Done)).collect();
         let done = Done { results, complete: true };
         let conditions = report(snapshot, &plan.clone().with_outcomes(&done), &done).status.conditions;
@@ -168,6 +182,7 @@ impl PoolPreview {
             workloads: plan.active().map(workload_changes).unwrap_or_default(),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
             restarts: delivery::restarts(snapshot, plan),
+            add_ons,
             kube_proxy: KubeProxyPreview::new(snapshot, plan, kube_proxy),
         }
     }

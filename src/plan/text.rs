@@ -4,10 +4,12 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use clap::builder::styling::Style;
 use winpool_api::Disruption;
+use winpool_check::add_ons::AddOnFit;
 use winpool_core::{
     foreign_text::escaped,
     text::{counted, some_of},
 };
+use winpool_facts::add_ons::Fit;
 use winpool_rules::pool::delivery::PlannedRestart;
 
 use super::preview::{
@@ -61,6 +63,11 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
     for rows in unstyled {
         add_columns(rows.into_iter().map(|row| (Style::new(), row)).collect(), text);
     }
+    let add_on = |one: &AddOnFit| {
+        let style = if one.fit == Fit::DoesNotFit { RED } else { Style::new() };
+        (style, (format!("add-on {}: {}", one.fit.text(), one.workload), one.message()))
+    };
+    add_columns(pool.add_ons.iter().map(add_on).collect(), text);
     let row = |style: Style, heading: &str, ConditionPreview { condition, reason, message }: &ConditionPreview| {
         (style, (format!("{heading}: {condition}/{reason}"), message.clone()))
     };
@@ -133,6 +140,7 @@ fn add_columns(rows: Vec<(Style, (String, String))>, text: &mut String) {
 mod tests {
     use anstream::adapter::strip_str;
     use winpool_check::upgrade::AffectedNodes;
+    use winpool_facts::add_ons::Finding;
 
     use super::{super::kube_proxy::KubeProxyPreview, *};
 
@@ -144,8 +152,8 @@ mod tests {
         let name = name.into();
         let (changes, withheld, restarts, workloads) = (vec![], vec![], vec![], vec![]);
         let (kept, held, flags) = (vec![], vec![], vec![]);
-        let kube_proxy = KubeProxyPreview::default();
-        PoolPreview { name, writes, changes, withheld, restarts, kube_proxy, kept, workloads, held, flags }
+        let (add_ons, kube_proxy) = (vec![], KubeProxyPreview::default());
+        PoolPreview { name, writes, changes, withheld, restarts, add_ons, kube_proxy, kept, workloads, held, flags }
     }
 
     #[test]
@@ -186,6 +194,19 @@ mod tests {
             nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
         };
         let web = PoolPreview {
+            add_ons: vec![AddOnFit {
+                fit: Fit::DoesNotFit,
+                workload: "DaemonSet kube-system/cni".into(),
+                image: "calico/node-windows:v3.31.2".into(),
+                add_on: Some("Calico"),
+                version: Some("3.31.2".into()),
+                findings: vec![Finding {
+                    fit: Fit::DoesNotFit,
+                    reason: "it supports this, and not that".into(),
+                    remedy: "use another".into(),
+                    source: "tigera/docs",
+                }],
+            }],
             kept: vec!["ConfigMap web-1 → web-2: kubelet.yaml maxPods: 110 → 120".into()],
             restarts: vec![
                 restart(Some(&["kubelet.yaml"]), Disruption::KubeletRestart, false, &["win-1", "win-2"]),
@@ -235,6 +256,7 @@ mod tests {
           agents: win-4         no restart: changed hosts.docker.io.toml (config web-2)
           agents: win-5         restart of containerd and kubelet: the present files are not known (config web-2)
           kept by nodes and machines  ConfigMap web-1 → web-2: kubelet.yaml maxPods: 110 → 120
+          add-on does not fit: DaemonSet kube-system/cni  calico/node-windows:v3.31.2 (Calico 3.31.2): it supports this, and not that. Use another (tigera/docs)
           held: NodesAssigned/ReleaseHeld     win-9 no longer matches
           problem: VersionSkew/KubeletTooOld  win-2 is behind
 
@@ -246,7 +268,7 @@ mod tests {
 
         Run winpool explain CODE for the meaning of a code.
         ");
-        let summary = "1 pool would change, 1 pool would not be as specified, the upgrade has 1 breaking issue";
+        let summary = "1 pool would change, 1 pool would not be as specified, the upgrade has 1 breaking issue, 1 add-on does not fit";
         assert_eq!(preview.summary().as_deref(), Some(summary));
     }
 

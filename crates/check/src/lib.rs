@@ -1,5 +1,6 @@
 //! What is computed on request, from manifests in files and what was read of a cluster. Each module is what one command finds.
 
+pub mod add_ons;
 pub mod adopt;
 pub mod catalogue;
 pub mod doctor;

@@ -11,7 +11,7 @@ use winpool_core::{
     image::{Compatibility, ImageEvidence, Reference, tag},
     node::WindowsNode,
 };
-use winpool_facts::{Build, OsVersion};
+use winpool_facts::{Build, Minor, OsVersion};
 use winpool_rules::{
     operation::{Action, Body},
     pool::{
@@ -31,6 +31,8 @@ use winpool_workload::{
     placement::EffectiveSpec,
     scheduling_state::{NodeGroup, PoolState},
 };
+
+use super::add_ons::{self, AddOnFit};
 
 /// The taint of a cordoned node: kubernetes/website, "Taints and Tolerations".
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
@@ -84,6 +86,8 @@ pub struct PoolCapacity {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Migration {
     pub workloads: Vec<WorkloadMigration>,
+    /// Whether the add-ons fit the new nodes, worst first.
+    pub add_ons: Vec<AddOnFit>,
     /// The capacity of the other pool; `None` if the pool's own nodes change.
     pub capacity: Option<PoolCapacity>,
 }
@@ -141,7 +145,13 @@ impl PoolWorkload<'_> {
     }
 }
 
-impl MigrationPlanner<'_> {
+impl<'a> MigrationPlanner<'a> {
+    /// With the pods of a snapshot; `None` if they were not read.
+    pub fn of(snapshot: &'a Snapshot) -> Option<Self> {
+        let pods = snapshot.pods.as_ref()?.values().cloned().collect();
+        Some(Self { snapshot, pods, controllers: snapshot.controllers.iter().cloned().collect() })
+    }
+
     /// The workloads with pods in a pool, and those without pods whose pods would be scheduled to it.
     fn workloads(&self, pool: &str) -> Vec<PoolWorkload<'_>> {
         let mut index = WorkloadIndex::default();
@@ -200,6 +210,7 @@ impl MigrationPlanner<'_> {
         };
         let mut migrations: Vec<WorkloadMigration> = workloads.iter().map(migration).collect();
         migrations.sort_by(|a, b| (a.outcome, &a.workload).cmp(&(b.outcome, &b.workload)));
+        let add_ons = add_ons(&workloads, destination.pool, self.snapshot.api_server);
         let capacity = match target {
             MigrationTarget::Version { .. } => None,
             MigrationTarget::Pool(other) => {
@@ -208,7 +219,13 @@ impl MigrationPlanner<'_> {
                 Some(self.capacity(other, moved.flat_map(|workload| &workload.pods)))
             }
         };
-        Some(Migration { workloads: migrations, capacity })
+        Some(Migration { workloads: migrations, add_ons, capacity })
+    }
+
+    /// Whether the add-ons of a pool fit its nodes in a cluster of this minor, worst first.
+    pub fn add_ons(&self, pool: &str, minor: Option<Minor>) -> Vec<AddOnFit> {
+        let state = self.snapshot.scheduling_state();
+        state.pool(pool).map(|state| add_ons(&self.workloads(pool), state, minor)).unwrap_or_default()
     }
 
     fn capacity<'p>(&self, pool: &str, moved: impl Iterator<Item = &'p Arc<Pod>>) -> PoolCapacity {
@@ -229,6 +246,12 @@ impl MigrationPlanner<'_> {
         };
         PoolCapacity { free, required: Amount::requested_by(moved) }
     }
+}
+
+fn add_ons(workloads: &[PoolWorkload<'_>], pool: &PoolState, minor: Option<Minor>) -> Vec<AddOnFit> {
+    let templates = workloads.iter().filter_map(|workload| Some((workload.name.as_ref(), workload.next_template()?)));
+    let hosts = pool.groups.iter().map(|group| group.host.os).collect();
+    add_ons::of(templates, &hosts, minor)
 }
 
 /// Whether a pool is the first that pods of a template can be scheduled to.

@@ -327,7 +327,7 @@ impl Fit {
 }
 
 /// What a source says about an add-on on a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     pub fit: Fit,
     pub reason: String,

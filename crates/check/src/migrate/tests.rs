@@ -226,6 +226,70 @@ fn the_outcome_depends_on_selector_class_taints_and_kind() {
 }
 
 #[test]
+fn the_add_ons_of_a_pool_are_judged_on_the_new_nodes_and_applications_are_not() {
+    let host_process = json!({"hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}}});
+    let calico = "docker.io/calico/node-windows:v3.31.2";
+    let table = [
+        (
+            "DaemonSet",
+            calico,
+            "ltsc2022",
+            "Fits DaemonSet shop/w: docker.io/calico/node-windows:v3.31.2 (Calico 3.31.2): it supports 10.0.20348 (ltsc2022)",
+        ),
+        (
+            "DaemonSet",
+            calico,
+            "ltsc2025",
+            "DoesNotFit DaemonSet shop/w: docker.io/calico/node-windows:v3.31.2 (Calico 3.31.2): it supports 10.0.17763 (ltsc2019), 10.0.20348 (ltsc2022), and not 10.0.26100 (ltsc2025). No release up to 3.32.1 does",
+        ),
+        (
+            "DaemonSet",
+            "registry.example/agent:1.0.0",
+            "ltsc2025",
+            "NotKnown DaemonSet shop/w: registry.example/agent:1.0.0: no table has this image. Ask its publisher, or test it on one node",
+        ),
+        (
+            "StatefulSet",
+            "grafana/alloy:v1.18.0-windowsservercore-ltsc2022",
+            "ltsc2025",
+            "NeedsCare StatefulSet shop/w: grafana/alloy:v1.18.0-windowsservercore-ltsc2022 (Grafana Alloy 1.18.0): it has no image for 10.0.26100 (ltsc2025), which runs the one for 10.0.20348 (ltsc2022). No release up to 1.18.1 does",
+        ),
+        ("StatefulSet", "registry.example/app:1.0.0", "ltsc2025", ""),
+    ];
+    for (kind, image, to, expected) in table {
+        let more = if kind == "DaemonSet" { &host_process } else { &json!({}) };
+        let mut planned = snapshot(&json!({}));
+        planned.api_server = Some(Minor(35));
+        let (pod, controller) = workload(kind, &spec(image, more));
+        let planner =
+            MigrationPlanner { snapshot: &planned, pods: vec![pod], controllers: controller.into_iter().collect() };
+        let add_ons = planner.plan("here", &target(to), &lookups()).unwrap().add_ons;
+        let found =
+            add_ons.iter().map(|one| format!("{:?} {}: {}", one.fit, one.workload, one.message())).collect::<String>();
+        assert!(found.starts_with(expected) && found.is_empty() == expected.is_empty(), "{image} to {to}: {found}");
+    }
+}
+
+#[test]
+fn the_worst_of_several_nodes_counts() {
+    let there = node("there-2", "there", "10.0.26100.4946", &json!({}));
+    let mut planned = snapshot(&json!({}));
+    planned.api_server = Some(Minor(35));
+    planned.nodes.insert(there);
+    let (pod, controller) = workload("DaemonSet", &spec("calico/node-windows:v3.31.2", &json!({})));
+    let planner =
+        MigrationPlanner { snapshot: &planned, pods: vec![pod], controllers: controller.into_iter().collect() };
+    let fits = planner.plan("here", &target("there"), &lookups()).unwrap().add_ons.into_iter().map(|one| one.fit);
+    assert_eq!(fits.collect::<Vec<_>>(), [winpool_facts::add_ons::Fit::DoesNotFit]);
+    let here = planner.add_ons("here", Some(Minor(36))).into_iter().map(|one| one.fit);
+    assert_eq!(
+        here.collect::<Vec<_>>(),
+        [winpool_facts::add_ons::Fit::NeedsCare],
+        "its present node, after an upgrade"
+    );
+}
+
+#[test]
 fn workloads_are_sorted_worst_first_and_checked_by_their_current_template() {
     let (pod, _) = workload("StatefulSet", &spec(OLD, &json!({})));
     let (_, controller) = workload("StatefulSet", &spec(APP, &json!({})));

@@ -1,10 +1,14 @@
 //! Text that nodes, agents, pods, registries and API servers write, in everything that is computed from it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use winpool_check::{
+    add_ons::{self, AddOnFit},
     migrate::{MigrationPlanner, MigrationTarget},
     upgrade,
 };
@@ -22,7 +26,7 @@ use winpool_rules::{
     revert::RevertDetector,
     status::{pool::report, rollout},
 };
-use winpool_workload::Workloads;
+use winpool_workload::{Container, Template, WorkloadName, Workloads};
 
 use winpool_model::{
     CLASS, Model, NODE, NODE_CONFIG, POOL, PROFILE, node, profile, web,
@@ -201,6 +205,15 @@ fn of_image(image: &str, lookup: Option<Lookup>) -> Vec<String> {
     migration.workloads.into_iter().map(|workload| workload.message).collect()
 }
 
+/// What is said of the image of a DaemonSet.
+fn of_add_on(image: &str) -> Vec<String> {
+    let name = WorkloadName { kind: "DaemonSet".to_owned(), namespace: "shop".to_owned(), name: "agent".to_owned() };
+    let containers = vec![Container { image: image.into(), ..Container::default() }];
+    let template = Template { containers, ..Template::default() };
+    let hosts = BTreeSet::from(["10.0.20348".parse().unwrap()]);
+    add_ons::of([(&name, &template)].into_iter(), &hosts, None).iter().map(AddOnFit::message).collect()
+}
+
 fn of_registry_platform() -> Vec<String> {
     let platform = ImagePlatform { os: hostile(), architecture: "amd64".to_owned(), os_version: None };
     let text = platform.to_string();
@@ -238,6 +251,7 @@ fn no_text_from_outside_is_printed_as_it_was_written() {
         ("Pod: message of a container", of_pod(waiting(mismatch), None)),
         ("Event: message of a sandbox", of_pod(json!({}), Some(RuntimeReport::incompatible(mismatch)))),
         ("Pod: image", of_image(&hostile(), None)),
+        ("DaemonSet: image", of_add_on(&hostile())),
         ("registry: error", of_image("example.com/app:1", Some(Lookup::Failed(hostile().into())))),
         ("registry: platform", of_registry_platform()),
     ];
