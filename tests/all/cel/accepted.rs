@@ -47,10 +47,12 @@ pub const PARTS_OF_POOLS: [&str; 18] = [
 ];
 
 /// The specs of profiles, in YAML.
-pub const PROFILES: [&str; 15] = [
+pub const PROFILES: [&str; 17] = [
     "{}",
     "{kubelet: null}",
     "{kubelet: {systemReserved: {cpu: 500m, memory: 2Gi, ephemeral-storage: 1Gi}, kubeReserved: {}}}",
+    "{maxImageUpdatesBehind: 0}",
+    "{maxImageUpdatesBehind: 120}",
     "{kubelet: {systemReserved: {cpu: 1, memory: 4000000000}, maxPods: 60.0, containerLogs: {maxSize: 1e6, maxFiles: 100}}}",
     "{kubelet: {evictionHard: {memory.available: 500Mi, nodefs.available: 10%, imagefs.available: 15%}}}",
     "{kubelet: {imageGC: {lowThresholdPercent: 70}, extra: {registryPullQPS: 10}}}",
