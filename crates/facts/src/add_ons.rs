@@ -102,8 +102,8 @@ const fn needs_csi_proxy(remedy: &'static str, source: &'static str) -> Caveat {
 }
 
 const TO_HOST_PROCESS: &str =
-    "install csi-proxy on the new nodes, or set windows.useHostProcessContainers of its chart";
-const INSTALL_CSI_PROXY: &str = "install csi-proxy on the new nodes";
+    "install csi-proxy on each new node, or set windows.useHostProcessContainers of its chart";
+const INSTALL_CSI_PROXY: &str = "install csi-proxy on each new node";
 const SERVER_2022_AND_BEFORE: Builds = Builds::Images(&[17763, 20348]);
 const ALL_IMAGES: Builds = Builds::Images(&[17763, 20348, 26100]);
 
@@ -643,7 +643,7 @@ mod tests {
             ("kube-proxy-windows:v1.38.0", true, SERVER_2022, 38, NotKnown, format!("the releases from 1.30.0 to 1.37 were read: {ask}")),
             ("public.ecr.aws/ebs-csi-driver/aws-ebs-csi-driver:v1.56.0", true, SERVER_2025, 35, Fits, String::new()),
             ("public.ecr.aws/ebs-csi-driver/aws-ebs-csi-driver:v1.55.0", false, SERVER_2025, 35, NeedsCare,
-                "outside HostProcess containers it needs the service csi-proxy on each node: install csi-proxy on the new nodes; it has no image for 10.0.26100 (ltsc2025), which runs the one for 10.0.20348 (ltsc2022): use 1.56.0 or later".into()),
+                "outside HostProcess containers it needs the service csi-proxy on each node: install csi-proxy on each new node; it has no image for 10.0.26100 (ltsc2025), which runs the one for 10.0.20348 (ltsc2022): use 1.56.0 or later".into()),
             ("mcr.microsoft.com/oss/v2/kubernetes-csi/azuredisk-csi:v1.34.5-windows-hp", true, SERVER_2022, 35, Fits, String::new()),
             ("mcr.microsoft.com/oss/v2/kubernetes-csi/azuredisk-csi:v1.34.5-windows-hp", true, SERVER_2025, 35, NotKnown,
                 format!("a HostProcess container runs on any build, and no source names 10.0.26100 (ltsc2025) for it: {ask}")),

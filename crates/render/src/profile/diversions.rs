@@ -218,6 +218,7 @@ mod tests {
             "spec.kubelet.maxPods",
             "spec.kubelet.priorityClass",
             "spec.kubelet.systemReserved",
+            "spec.maxImageUpdatesBehind",
             // The publisher, and a tag of its repository.
             "spec.pauseImage.source",
             "spec.pauseImage.tag",
@@ -226,10 +227,11 @@ mod tests {
         ];
         let definition = serde_json::to_value(WindowsRuntimeProfile::crd()).unwrap();
         let spec = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
-        let fields = spec.as_object().unwrap().iter().flat_map(|(part, schema)| {
-            let fields = schema["properties"].as_object().unwrap().keys();
-            fields.map(move |field| format!("spec.{part}.{field}"))
-        });
+        let fields =
+            spec.as_object().unwrap().iter().flat_map(|(part, schema)| match schema["properties"].as_object() {
+                Some(fields) => fields.keys().map(|field| format!("spec.{part}.{field}")).collect(),
+                None => vec![format!("spec.{part}")],
+            });
         let diverting = DIVERTING_FIELDS.iter().map(|row| row.field.split('.').take(3).collect::<Vec<_>>().join("."));
         let known: BTreeSet<_> = diverting.chain(local.map(str::to_owned)).collect();
         assert_eq!(fields.collect::<BTreeSet<_>>(), known);
