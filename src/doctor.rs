@@ -23,8 +23,8 @@ use super::{
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The exit status is 0 if no symptom was found, and 1 if one was. What may not be read is not excluded: it is \
-                  reported as not determinable. The role winpool-doctor in config/doctor has every permission that is used without --node-logs."
+    after_help = "The exit status is 0 if nothing was found, and 1 if a symptom was, or an error that no symptom explains; known issues do \
+                  not count. What may not be read is not excluded: it is reported as not determinable. The role winpool-doctor in config/doctor has every permission that is used without --node-logs."
 )]
 pub(super) struct Args {
     /// pool/NAME, node/NAME or pod/NAME
@@ -51,9 +51,12 @@ pub(super) struct Args {
     /// Also write what was read into this directory, without Secrets, environment, commands and credentials in texts
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
-    /// Read this directory, which --bundle has written, instead of a cluster
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["subject", "bundle"])]
+    /// Read this directory, which --bundle has written, instead of a cluster. A subject in it can be named
+    #[arg(long, value_name = "DIR", conflicts_with = "bundle")]
     from: Option<PathBuf>,
+    /// List every symptom that could not be determined
+    #[arg(short, long)]
+    verbose: bool,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     output: ReportFormat,
@@ -63,10 +66,21 @@ pub(super) struct Args {
 
 /// Prints the diagnosis. A symptom that was found is an error.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
-    let Args { subject, namespace, timeout, node_logs, registry, registries, bundle: directory, from, .. } = args;
+    let Args { subject, namespace, timeout, node_logs, registry, registries, bundle: directory, from, verbose, .. } =
+        args;
     let is_offline = from.is_some();
     let mut evidence = match from {
-        Some(directory) => bundle::read(&directory)?,
+        Some(directory) => {
+            let evidence = bundle::read(&directory)?;
+            match subject {
+                None => evidence,
+                Some(typed) => {
+                    let subject = parse_subject(&typed, input::namespace(namespace)?)?;
+                    let wrong = |why| CommandError::Usage(format!("cannot read {}: {why}", directory.display()));
+                    evidence.about(subject).map_err(wrong)?
+                }
+            }
+        }
         None => {
             let subject = parse_subject(&subject.unwrap_or_default(), input::namespace(namespace)?)?;
             let limit = positive("--timeout", &timeout)?;
@@ -89,7 +103,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         // Its time would be that of the bundle.
         diagnosis.request = None;
     }
-    output::report(args.output, &diagnosis, text::text, diagnosis.summary())
+    output::report(args.output, &diagnosis, |diagnosis| text::text(diagnosis, verbose), diagnosis.summary())
 }
 
 /// The platforms of the images of pods that are not ready.

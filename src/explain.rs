@@ -2,25 +2,37 @@
 
 use std::fmt::Write as _;
 
-use winpool_check::catalogue::{Listed, Vocabulary, all};
+use winpool_check::{
+    catalogue::{Listed, Vocabulary, all},
+    doctor::SYMPTOMS,
+};
 use winpool_core::text::closest;
+use winpool_facts::exit_codes::codes_in;
 
 use super::{
     CommandError,
     output::{self, BOLD},
 };
 
+/// How many words of a text are compared with names, and how many rows of it are explained.
+const MAX_WORDS: usize = 20;
+const MAX_ROWS: usize = 3;
+
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A code of winpool lint, a type of condition, a reason, TYPE/REASON, or the id of a symptom or a known issue [default: list
-    /// all]
-    #[arg(value_name = "CODE")]
-    code: Option<String>,
+    /// A code of winpool lint, a type of condition, a reason, TYPE/REASON, the id of a symptom or a known issue, a code of Windows such as
+    /// 0xC0000135, or the text of an error, in quotes [default: list all]
+    #[arg(value_name = "CODE", num_args = 1.., allow_negative_numbers = true)]
+    code: Vec<String>,
 }
 
 /// Prints the explanation.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
-    let text = args.code.map_or_else(|| Ok(list()), |name| explanation(&name).ok_or_else(|| unknown(&name)))?;
+    let name = args.code.join(" ");
+    let text = match name.trim() {
+        "" => list(),
+        name => explanation(name).or_else(|| of_text(name)).ok_or_else(|| unknown(name))?,
+    };
     output::print_styled(&text)
 }
 
@@ -35,9 +47,38 @@ fn explained(listed: &Listed) -> String {
     format!("{heading}\n{}  To do: {}.\n", about.collect::<String>(), plain(&listed.remedy))
 }
 
-/// All explanations with this name, in any case; `None` if there is none.
+/// All explanations with this name, in any case and in any form in which winpool prints it; `None` if there is none.
 fn explanation(name: &str) -> Option<String> {
-    let texts: Vec<_> = all().filter(|listed| listed.is_named(name)).map(|listed| explained(&listed)).collect();
+    let texts = |name: &str| {
+        let texts: Vec<_> = all().filter(|listed| listed.is_named(name)).map(|listed| explained(&listed)).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    };
+    texts(name).or_else(|| forms(name).into_iter().find_map(texts))
+}
+
+/// What a printed form may have as its name: `Nodes/Reason(4)`, `Type=False (Reason)`, `file:9: warning code: …`.
+fn forms(text: &str) -> Vec<&str> {
+    let is_name = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '/' | '_');
+    let words = text.split(|char: char| !is_name(char)).filter(|word| !word.is_empty());
+    let words: Vec<&str> =
+        words.take(MAX_WORDS).filter(|word| word.contains(['-', '/']) || word.contains(char::is_uppercase)).collect();
+    let after_slash = words.iter().filter_map(|word| Some(word.rsplit_once('/')?.1));
+    // A sentence has words that are names of others, such as Ready.
+    match text.contains(": ") || text.split_whitespace().count() > 3 {
+        true => {
+            words.iter().copied().filter(|word| word.contains('-') && text.contains(&format!("{word}: "))).collect()
+        }
+        false => words.iter().copied().chain(after_slash).collect(),
+    }
+}
+
+/// The symptoms with a text in an error, and the codes of Windows in it in words; `None` if there is neither.
+fn of_text(text: &str) -> Option<String> {
+    let symptoms = SYMPTOMS.iter().filter(|symptom| symptom.has_text_in(text));
+    let rows = symptoms.filter_map(|symptom| all().find(|listed| listed.is_named(symptom.entry.code)));
+    let mut texts: Vec<String> = rows.take(MAX_ROWS).map(|listed| explained(&listed)).collect();
+    let codes = codes_in(text).into_iter();
+    texts.extend(codes.map(|row| format!("{BOLD}0x{:X}{BOLD:#}: {}\n  {}.\n", row.code, row.name, row.meaning)));
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
@@ -47,7 +88,9 @@ fn unknown(name: &str) -> CommandError {
         Some(known) => format!("Did you mean {known}?"),
         None => "Without CODE, winpool explain lists all".to_owned(),
     };
-    CommandError::Usage(format!("{name} is no code, condition, reason, symptom or known issue. {remedy}"))
+    CommandError::Usage(format!(
+        "{name} is no code, condition, reason, symptom or known issue, and no text of one. {remedy}"
+    ))
 }
 
 /// All codes and conditions, with the first line of each.
@@ -131,9 +174,48 @@ mod tests {
         ];
         for (name, remedy) in table {
             assert_eq!(explanation(name), None);
-            let text = format!("{name} is no code, condition, reason, symptom or known issue. {remedy}");
+            let text =
+                format!("{name} is no code, condition, reason, symptom or known issue, and no text of one. {remedy}");
             assert_eq!(unknown(name), CommandError::Usage(text));
         }
+    }
+
+    #[test]
+    fn a_code_is_found_in_each_form_in_which_it_is_printed() {
+        let table = [
+            ("Nodes/WouldStrandPods(4)", "NodesTainted/WouldStrandPods: "),
+            ("NodesTainted/WouldStrandPods", "NodesTainted/WouldStrandPods: "),
+            ("NodesTainted=False (WouldStrandPods)", "NodesTainted: "),
+            (
+                "app.yaml:9: warning os-selector-missing: spec: the pod can be scheduled to Linux nodes",
+                "os-selector-missing: ",
+            ),
+            ("node-silent: A node is NotReady", "node-silent: "),
+        ];
+        for (name, expected) in table {
+            let text = strip_str(&explanation(name).unwrap_or_default()).to_string();
+            assert!(text.contains(expected), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_an_error_finds_its_symptom_and_the_codes_in_it() {
+        let table = [
+            (
+                "network: open /run/flannel/subnet.env: The system cannot find the path specified.",
+                "flannel-subnet-env: ",
+            ),
+            ("chown c:\\var\\lib\\kubelet\\pods\\7\\token: not supported by windows", "token-owner: "),
+            ("hcsshim::PrepareLayer - failed in Win32: The device is not ready. (0x15)", "0x15: ERROR_NOT_READY"),
+            ("-1073741515", "0xC0000135: STATUS_DLL_NOT_FOUND"),
+            ("0xC0000005", "0xC0000005: STATUS_ACCESS_VIOLATION"),
+        ];
+        for (error, expected) in table {
+            assert_eq!(explanation(error), None, "{error}");
+            let text = strip_str(&of_text(error).unwrap_or_default()).to_string();
+            assert!(text.contains(expected), "{error}: {text}");
+        }
+        assert_eq!(of_text("everything is fine"), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use fleet::{Fleet, merged, without};
 use proptest::{collection::vec, prelude::*};
 use recorded::recorded;
 use serde_json::{Value, json};
-use winpool_check::doctor::{Diagnosis, Evidence, EvidencePart, SYMPTOMS, Symptom, reduced};
+use winpool_check::doctor::{Diagnosis, DiagnosisSubject, Evidence, EvidencePart, SYMPTOMS, Symptom, reduced};
 use winpool_facts::catalogue::Entry;
 
 use crate::status_page::assert_blocks;
@@ -33,8 +33,14 @@ fn because(diagnosis: &Diagnosis, id: &str) -> String {
     symptom.unwrap_or_else(|| panic!("{id} in {diagnosis:#?}")).because.to_string()
 }
 
+/// The symptoms that count, and the others.
 fn found(diagnosis: &Diagnosis) -> Vec<&str> {
-    diagnosis.found.iter().map(|found| found.id).collect()
+    diagnosis.found.iter().chain(&diagnosis.also).map(|found| found.id).collect()
+}
+
+/// The component and the text of the errors that no symptom explains.
+fn unexplained(diagnosis: &Diagnosis) -> Vec<String> {
+    diagnosis.unexplained.iter().map(|error| format!("{}: {}", error.component, error.text)).collect()
 }
 
 fn undetermined(diagnosis: &Diagnosis) -> BTreeSet<&str> {
@@ -48,7 +54,8 @@ fn each_symptom_is_found_in_what_its_source_reports_and_excluded_in_a_healthy_fl
     for (ids, case) in recorded() {
         let found_in_case = diagnosis(&case);
         assert_eq!(found(&found_in_case), ids, "{case:#}");
-        let (id, symptom) = (ids[0], &found_in_case.found[0]);
+        assert_eq!(unexplained(&found_in_case), [""; 0], "{ids:?}: a row explains the error");
+        let (id, symptom) = (ids[0], found_in_case.found.iter().chain(&found_in_case.also).next().unwrap());
         assert!(!symptom.evidence.is_empty() && symptom.evidence.iter().all(|one| !one.object.is_empty()), "{id}");
         match SYMPTOMS.iter().find(|symptom| symptom.entry.code == id).unwrap() {
             symptom if is_logged(symptom) => {
@@ -69,6 +76,181 @@ fn each_symptom_is_found_in_what_its_source_reports_and_excluded_in_a_healthy_fl
     let all: BTreeSet<_> = SYMPTOMS.iter().map(|symptom| symptom.entry.code).collect();
     assert_eq!(&all - &others, shown, "every symptom has a recorded case");
     assert_eq!(all.len(), SYMPTOMS.len(), "ids are unique");
+}
+
+#[test]
+fn an_error_without_a_row_is_reported_with_its_component_and_what_its_pods_have_in_common() {
+    let mut fleet = Fleet { nodes: 2, pods: 3, ..Fleet::default() };
+    fleet.pending(
+        "CreateContainerError",
+        "failed to create containerd task: hcs::System::Start: The device is busy. (0x1f): unknown",
+    );
+    let diagnosis = diagnosis(&fleet.evidence());
+    assert_eq!(found(&diagnosis), [""; 0]);
+    let expected = json!([{
+        "component": "containerd or the host compute service",
+        "text": "failed to create containerd task: hcs::System::Start: The device is busy. (0x1f): unknown",
+        "place": "container app, waiting: CreateContainerError",
+        "objects": ["Pod shop/app-0-0", "Pod shop/app-0-1", "Pod shop/app-0-2", "Pod shop/app-1-0", "Pod shop/app-1-1"],
+        "more": 1,
+        "since": null,
+        "last": null,
+        "nodes": ["win-0", "win-1"],
+        "common": ["Windows 10.0.20348.4529", "kubelet v1.34.1", "containerd://2.3.4", "CNI kube-system/calico-node-windows",
+                   "image registry.example/app:1"],
+        "codes": ["0x1F ERROR_GEN_FAILURE: a device does not work"],
+        "collect": ["winpool doctor node/win-0 --node-logs",
+                    "on the node: Get-WinEvent -LogName Microsoft-Windows-Hyper-V-Compute-Operational -MaxEvents 50"],
+    }]);
+    assert_eq!(json!(diagnosis.unexplained), expected);
+    assert_eq!(diagnosis.summary().unwrap(), "1 error that no symptom explains of pool web");
+}
+
+#[test]
+fn each_kind_of_error_is_reported_although_no_row_has_its_text() {
+    let pod = |change: fn(&mut Fleet)| {
+        let mut fleet =
+            Fleet { subject: json!({"kind": "pod", "namespace": "shop", "name": "app-0-0"}), ..Fleet::default() };
+        change(&mut fleet);
+        fleet.evidence()
+    };
+    let ended = |code: i32| {
+        let mut fleet = Fleet::default();
+        fleet.pending("CrashLoopBackOff", "back-off 5m0s restarting failed container");
+        fleet.pod_status["phase"] = json!("Running");
+        fleet.pod_status["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"exitCode": code, "reason": "Error"}});
+        fleet.evidence()
+    };
+    let unscheduled = |fleet: &mut Fleet| {
+        fleet.pending("ContainerCreating", "");
+        let message = "0/3 nodes are available: 3 node(s) had untolerated taint(s).";
+        fleet.pod_status["conditions"] =
+            json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]);
+    };
+    let unready = |fleet: &mut Fleet| {
+        fleet.pod_status["conditions"] = json!([{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [app]"}]);
+    };
+    let log = |service: &'static str, line: &str| {
+        Fleet { logs: vec![(service, line.to_owned())], ..Fleet::default() }.evidence()
+    };
+    let fatal = "F1126 02:00:00.000000 1 main.go:1] cannot open the database";
+    let table = [
+        (ended(1), "program of the container: exit code 1: a code of the program itself, whose output says why"),
+        (
+            ended(0),
+            "program of the container: exit code 0: the program has ended without an error, and the kubelet starts it again",
+        ),
+        (pod(unscheduled), "kube-scheduler: 0/3 nodes are available: 3 node(s) had untolerated taint(s)."),
+        (pod(unready), "kubelet: containers with unready status: [app]"),
+        (
+            pod(|fleet| {
+                fleet.pending("ContainerCreating", "");
+                fleet.events(&["Unhealthy"], "Readiness probe failed: HTTP probe failed with statuscode: 503");
+            }),
+            "program of the container: Readiness probe failed: HTTP probe failed with statuscode: 503",
+        ),
+        (
+            pod(|fleet| {
+                fleet.pending("ContainerCreating", "");
+                fleet.events(
+                    &["FailedMount"],
+                    "MountVolume.SetUp failed for volume \"a\" : the disk is in use elsewhere",
+                );
+                fleet.events(&["FailedMount"], "Unable to attach or mount volumes: unmounted volumes=[a]");
+            }),
+            "kubelet: MountVolume.SetUp failed for volume \"a\" : the disk is in use elsewhere",
+        ),
+        (log("kubelet", fatal), "kubelet: F1126 02:00:00.000000 1 main.go:1] cannot open the database"),
+        (log("nssm", "panic: assignment to entry in nil map"), "nssm: panic: assignment to entry in nil map"),
+    ];
+    for (case, expected) in table {
+        let diagnosis = diagnosis(&case);
+        assert_eq!(found(&diagnosis), [""; 0], "{expected}");
+        assert_eq!(unexplained(&diagnosis), [expected]);
+    }
+}
+
+#[test]
+fn lines_of_logs_that_are_no_fatal_ones_are_reported_of_nodes_in_trouble_only() {
+    let line = r#"E1126 02:00:00.000000 1 a.go:1] "Cannot read the registry" err="x""#;
+    let mut fleet = Fleet { nodes: 1, logs: vec![("kubelet", line.to_owned())], ..Fleet::default() };
+    assert_eq!(unexplained(&diagnosis(&fleet.evidence())), [""; 0]);
+    fleet.condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
+    fleet.renewed = "2026-11-26T02:50:00Z";
+    let diagnosis = diagnosis(&fleet.evidence());
+    assert_eq!((found(&diagnosis), unexplained(&diagnosis)), (vec!["node-silent"], vec![format!("kubelet: {line}")]));
+}
+
+#[test]
+fn a_known_issue_alone_is_no_failure_and_causes_come_before_what_follows_from_them() {
+    let old = |mut case: Value| {
+        case["nodes"]["read"]["items"][0]["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.28.0");
+        diagnosis(&case)
+    };
+    let healthy = old(Fleet::default().evidence());
+    assert_eq!((found(&healthy), healthy.summary()), (vec!["known-issue"], None));
+    let mut fleet = Fleet::default();
+    fleet.logs.push(("nssm", r"Program C:\k\kubelet.exe for service kubelet exited with return code 1.".to_owned()));
+    fleet.logs.push(("kubelet", "Error: unknown flag: --cloud-config".to_owned()));
+    fleet.condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
+    fleet.renewed = "2026-11-26T02:50:00Z";
+    let silent = old(fleet.evidence());
+    assert_eq!(found(&silent), ["unknown-flag", "node-silent", "service-exits", "known-issue"]);
+    assert_eq!(silent.summary().unwrap(), "3 symptoms of pool web");
+}
+
+#[test]
+fn a_new_pod_is_said_to_be_new_and_does_not_exclude_that_it_stays_so() {
+    let mut fleet = Fleet::default();
+    fleet.pending("ContainerCreating", "");
+    let young = diagnosis(&fleet.evidence());
+    let expected = "too new to be judged: Pod shop/app-0-0, which began at 2026-11-26T02:55:00Z: images for Windows are large, so look again \
+                    after 10 minutes";
+    assert_eq!(because(&young, "container-creating"), expected);
+}
+
+#[test]
+fn a_host_process_pod_has_the_names_of_its_host() {
+    let pod_spec = json!({"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": true, "containers": [{"name": "app", "image": "a:1"}],
+                            "securityContext": {"windowsOptions": {"hostProcess": true}}});
+    let fleet = Fleet { pod_spec, ..Fleet::default() };
+    assert!(diagnosis(&fleet.evidence()).excluded.contains(&"dns-policy"));
+}
+
+#[test]
+fn a_bundle_is_read_for_any_subject_in_it() {
+    let mut fleet = Fleet { nodes: 2, pods: 2, ..Fleet::default() };
+    fleet.sandbox("failed to reserve sandbox name");
+    let bundle = Evidence::from_parts(serde_json::from_value(fleet.evidence()).unwrap()).unwrap();
+    let pod =
+        |namespace: &str, name: &str| DiagnosisSubject::Pod { namespace: namespace.to_owned(), name: name.to_owned() };
+    let node = |name: &str| DiagnosisSubject::Node { name: name.to_owned() };
+    let table = [
+        (pod("shop", "app-1-0"), Ok(("pod shop/app-1-0", 1))),
+        (pod("default", "app-1-0"), Ok(("pod shop/app-1-0", 1))),
+        (node("win-1"), Ok(("node win-1", 2))),
+        (DiagnosisSubject::Pool { name: "web".to_owned() }, Ok(("pool web", 4))),
+        (node("win-7"), Err("it has no node win-7, but win-0, win-1")),
+        (DiagnosisSubject::Pool { name: "other".to_owned() }, Err("it is about pool web")),
+    ];
+    for (subject, expected) in table {
+        let about = bundle.clone().about(subject).map(|evidence| Diagnosis::of(&evidence));
+        let actual = about.as_ref().map(|of| (of.subject.as_str(), of.found[0].evidence.len() + of.found[0].more));
+        assert_eq!(actual.map_err(String::as_str), expected);
+    }
+}
+
+#[test]
+fn a_remedy_has_commands_with_the_names_of_the_first_evidence() {
+    for symptom in SYMPTOMS {
+        assert!(symptom.entry.remedy.contains('`'), "{} has no command", symptom.entry.code);
+    }
+    let mut fleet = Fleet::default();
+    fleet.pending("CreateContainerConfigError", "configmap \"settings\" not found");
+    let found = diagnosis(&fleet.evidence()).found.remove(0);
+    let expected = "`kubectl -n shop get configmaps,secrets`, and create it, or mark it as `optional: true` in the pod";
+    assert_eq!((found.id, found.remedy.as_str()), ("object-missing", expected));
 }
 
 #[test]
@@ -488,7 +670,7 @@ fn from_bundle(evidence: &Value, arguments: &[&str]) -> (i32, String, String) {
 fn a_bundle_gives_the_same_diagnosis_offline() {
     for (ids, case) in recorded().into_iter().chain([(&[][..], Fleet::default().evidence())]) {
         let (status, stdout, stderr) = from_bundle(&case, &["-o", "json"]);
-        let expected = match ids.len() {
+        let expected = match ids.iter().filter(|id| **id != "known-issue").count() {
             0 => (0, ""),
             1 => (1, "winpool: 1 symptom of pool web\n"),
             _ => (1, "winpool: 2 symptoms of pool web\n"),
@@ -509,13 +691,17 @@ fn the_text_has_evidence_cause_remedy_and_what_is_not_determinable() {
 flannel-subnet-env: Pods do not start: /run/flannel/subnet.env is missing
   Evidence: Pod shop/app-0-0, event FailedCreatePodSandBox: open /run/flannel/subnet.env: \\u{1b}[31mThe system cannot find the path specified.
   Cause: flannel did not start on the node, so that it has not written this file
-  To do: restart flanneld on the node, or its pod. After a node has joined again, remove C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json on it
+  To do: restart flannel on the node: `Restart-Service flanneld`, or delete its pod. After a node has joined again, remove C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json on it
   Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/windows/
 
-pool web: 1 symptom found, ";
+pool web: 1 symptom found, 0 errors not explained, ";
     assert!(stdout.starts_with(expected), "{stdout}");
-    for line in ["Not determinable:", "  node-silent: leases are not read: forbidden"] {
+    for line in ["Not determinable (--verbose lists them):", "  2 symptoms: leases are not read: forbidden"] {
         assert!(stdout.lines().any(|found| found == line), "{stdout}");
+    }
+    let (_, verbose, _) = from_bundle(&case, &["--verbose"]);
+    for line in ["    node-silent", "    icmp: curl IP"] {
+        assert!(verbose.lines().any(|found| found == line), "{verbose}");
     }
 }
 

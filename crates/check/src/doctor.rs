@@ -1,22 +1,27 @@
 //! `winpool doctor`: which known symptoms a pool, a node or a pod has, by what was read of the cluster.
 //!
-//! A symptom is found with what shows it, excluded if everything that could show it was read, or else not determinable.
+//! A symptom is found with what shows it, excluded if everything that could show it was read, or else not determinable. An error that
+//! no symptom explains is reported as it is.
 
 mod case;
 mod checks;
+mod errors;
 mod evidence;
 mod reduction;
+mod subject;
 mod symptoms;
+mod unexplained;
 
 use std::collections::BTreeSet;
 
-use case::{Case, Checked, contains_one};
+use case::{Case, Checked, contains_one, name, node_of};
 use k8s_openapi::api::core::v1::NodeCondition;
 use serde::Serialize;
-use symptoms::Detection;
+use symptoms::{Detection, Rank};
 use winpool_api::names::annotation;
 use winpool_core::{
     kubernetes::{shell_quoted, whole_second},
+    object_key,
     text::counted,
 };
 use winpool_facts::catalogue::Entry;
@@ -28,7 +33,8 @@ pub use evidence::{
     Unavailable,
 };
 pub use reduction::reduced;
-pub use symptoms::{SYMPTOMS, Symptom};
+pub use symptoms::{SYMPTOMS, Symptom, explaining};
+pub use unexplained::UnexplainedError;
 
 /// How many observations of a symptom are reported.
 const MAX_OBSERVATIONS: usize = 5;
@@ -38,7 +44,13 @@ const MAX_OBSERVATIONS: usize = 5;
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
     pub subject: String,
+    /// The causes first.
     pub found: Vec<FoundSymptom>,
+    /// The errors that no symptom explains, the newest first, and how many more there are.
+    pub unexplained: Vec<UnexplainedError>,
+    pub more_unexplained: usize,
+    /// What was found, and need not have to do with a failure.
+    pub also: Vec<FoundSymptom>,
     /// The ids of the symptoms that it does not have.
     pub excluded: Vec<&'static str>,
     pub not_determinable: Vec<UndeterminedSymptom>,
@@ -56,8 +68,14 @@ pub struct FoundSymptom {
     /// How many more texts show it.
     pub more: usize,
     pub cause: &'static str,
-    pub remedy: &'static str,
+    /// What to do, with the names of the first pod and node.
+    pub remedy: String,
     pub source: &'static str,
+    /// All that shows it.
+    #[serde(skip)]
+    all: Vec<Observation>,
+    #[serde(skip)]
+    rank: Rank,
 }
 
 #[derive(Debug, Serialize)]
@@ -72,43 +90,73 @@ impl Diagnosis {
     /// The diagnosis from what was read.
     pub fn of(evidence: &Evidence) -> Self {
         let case = Case::new(evidence);
-        let (found, excluded, not_determinable) = (Vec::new(), Vec::new(), Vec::new());
-        let request = request(&case);
-        let mut diagnosis = Self { subject: evidence.subject.to_string(), found, excluded, not_determinable, request };
+        let (mut found, mut excluded, mut not_determinable) = (Vec::new(), Vec::new(), Vec::new());
         for symptom in SYMPTOMS {
             match verdict(symptom, &case) {
-                Ok(observed) if observed.is_empty() => diagnosis.excluded.push(symptom.entry.code),
-                Ok(observed) => diagnosis.found.push(FoundSymptom::new(symptom, observed)),
+                Ok(observed) if observed.is_empty() => excluded.push(symptom.entry.code),
+                Ok(observed) => found.push(FoundSymptom::new(symptom, &case, observed)),
                 Err(because) => {
                     let Entry { code: id, title, .. } = symptom.entry;
-                    diagnosis.not_determinable.push(UndeterminedSymptom { id, title, because });
+                    not_determinable.push(UndeterminedSymptom { id, title, because });
                 }
             }
         }
-        diagnosis
+        found.sort_by_key(|symptom| symptom.rank);
+        let (unexplained, more_unexplained) = unexplained::unexplained(&case, &found);
+        let (also, found) = found.into_iter().partition(|symptom: &FoundSymptom| symptom.rank == Rank::Also);
+        let subject = evidence.subject.to_string();
+        let request = request(&case);
+        Self { subject, found, unexplained, more_unexplained, also, excluded, not_determinable, request }
     }
 
-    /// How many symptoms were found; `None` without one.
+    /// How many symptoms and other errors were found; `None` without one.
     pub fn summary(&self) -> Option<String> {
-        let found = self.found.len();
-        (found > 0).then(|| format!("{} of {}", counted(found, "symptom"), self.subject))
+        let symptoms = self.found.len();
+        let errors = self.unexplained.len() + self.more_unexplained;
+        let other = || format!("{} that no symptom explains", counted(errors, "error"));
+        let parts: Vec<String> =
+            [(symptoms > 0).then(|| counted(symptoms, "symptom").to_string()), (errors > 0).then(other)]
+                .into_iter()
+                .flatten()
+                .collect();
+        (!parts.is_empty()).then(|| format!("{} of {}", parts.join(" and "), self.subject))
     }
 }
 
 impl FoundSymptom {
-    fn new(symptom: &Symptom, observed: BTreeSet<Observation>) -> Self {
+    fn new(symptom: &Symptom, case: &Case<'_>, observed: BTreeSet<Observation>) -> Self {
         let Entry { code: id, title, why: cause, remedy, source } = symptom.entry;
         let more = observed.len().saturating_sub(MAX_OBSERVATIONS);
-        let evidence = observed.into_iter().take(MAX_OBSERVATIONS).collect();
-        Self { id, title, evidence, more, cause, remedy, source }
+        let all: Vec<_> = observed.into_iter().collect();
+        let evidence = all.iter().take(MAX_OBSERVATIONS).cloned().collect();
+        let remedy = all.first().map_or_else(|| remedy.to_owned(), |first| with_names(remedy, case, first));
+        Self { id, title, evidence, more, cause, remedy, source, all, rank: symptom.rank }
     }
+}
+
+/// A remedy with the names of the object that shows a symptom, as far as it has them.
+fn with_names(remedy: &str, case: &Case<'_>, shown: &Observation) -> String {
+    let pods = case.pods().unwrap_or_default();
+    let pod =
+        shown.object.strip_prefix("Pod ").and_then(|key| pods.into_iter().find(|pod| object_key(&pod.metadata) == key));
+    let node = shown.object.strip_prefix("Node ").or_else(|| pod.map(node_of)).unwrap_or_default();
+    let names = pod.map(|pod| (pod.metadata.namespace.as_deref().unwrap_or_default(), name(&pod.metadata)));
+    let mut text = remedy.to_owned();
+    if let Some((namespace, pod)) = names {
+        text = text.replace("-n NAMESPACE", &format!("-n {namespace}")).replace(" pod POD", &format!(" pod {pod}"));
+        text = text.replace(" logs POD", &format!(" logs {pod}"));
+    }
+    if !node.is_empty() && !node.contains(", ") {
+        text = text.replace("NODE-", "\0").replace("NODE", node).replace('\0', "NODE-");
+    }
+    text
 }
 
 /// The command for an agent without a request, of a node that is not ready first.
 fn request(case: &Case<'_>) -> Option<String> {
     let conditions = case.conditions().unwrap_or_default().into_iter();
     let ready = conditions.filter(|(_, condition)| condition.type_ == "Ready" && condition.status == "True");
-    let ready: BTreeSet<_> = ready.map(|(node, _)| case::name(&node.metadata)).collect();
+    let ready: BTreeSet<_> = ready.map(|(node, _)| name(&node.metadata)).collect();
     let configs = case.node_configs().ok()?.values().filter(|config| config.diagnosis_request().is_none());
     let configs = configs.filter_map(|config| Some((config, config.pool()?)));
     let (config, pool) = configs.min_by_key(|(config, _)| (ready.contains(&*config.name), &config.name))?;
@@ -118,7 +166,7 @@ fn request(case: &Case<'_>) -> Option<String> {
 
 /// What shows a symptom. Without an observation, every part that could have one must be complete.
 fn verdict(symptom: &Symptom, case: &Case<'_>) -> Result<BTreeSet<Observation>, Undetermined> {
-    let observed: BTreeSet<_> = detect(&symptom.detection, case)?.into_iter().collect();
+    let observed: BTreeSet<_> = detect(symptom, case)?.into_iter().collect();
     let missing = symptom.parts().iter().find_map(|part| case.evidence.missing(*part));
     match missing.filter(|_| observed.is_empty()) {
         Some(missing) => Err(missing.into()),
@@ -126,13 +174,13 @@ fn verdict(symptom: &Symptom, case: &Case<'_>) -> Result<BTreeSet<Observation>, 
     }
 }
 
-fn detect(detection: &Detection, case: &Case<'_>) -> Checked {
-    match *detection {
-        Detection::Events { about, reasons, texts } => {
-            case.events_with(about, reasons, |message| contains_one(message, texts))
-        }
-        Detection::OtherEvents { about, reason } => {
-            case.events_with(about, &[reason], |message| !is_in_a_row(reason, message))
+fn detect(symptom: &Symptom, case: &Case<'_>) -> Checked {
+    let code = symptom.entry.code;
+    match symptom.detection {
+        Detection::Errors { .. } => {
+            let errors = case.errors()?.iter();
+            let explained = errors.filter(|error| error.row.is_some_and(|row| row.entry.code == code));
+            Ok(explained.map(|error| error.shown.clone()).collect())
         }
         Detection::Condition { of, statuses, texts } => {
             let is_shown = |found: &NodeCondition| {
@@ -145,15 +193,7 @@ fn detect(detection: &Detection, case: &Case<'_>) -> Checked {
         }
         Detection::Check { check, .. } => check(case),
         Detection::Agent { check, command, .. } => checks::answered(case, check, command),
-        Detection::Log { services, texts, command } => checks::logged(case, services, texts, command),
+        Detection::Log { services, command, .. } => checks::logged(case, code, services, command),
         Detection::OnNode { command } => Err(Undetermined::OnNode(command)),
     }
-}
-
-/// Whether a row has a text of an event with this reason.
-fn is_in_a_row(reason: &str, message: &str) -> bool {
-    SYMPTOMS.iter().any(|symptom| match symptom.detection {
-        Detection::Events { reasons, texts, .. } => reasons.contains(&reason) && contains_one(message, texts),
-        _ => false,
-    })
 }

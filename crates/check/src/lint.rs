@@ -8,11 +8,12 @@ mod code;
 mod command;
 mod container;
 mod context;
+mod docker;
 mod finding;
 mod hints;
 mod host_process;
 mod image;
-mod image_name;
+pub(crate) mod image_name;
 mod known_issue;
 mod kubelet_configuration;
 mod lenient_spec;
@@ -97,6 +98,8 @@ fn rules(
         findings.extend(pod::check(workload, spec, context.target));
         findings.extend(container::check(template, spec, context.target));
         findings.extend(known_issue::check(template, spec, placement, context));
+        findings.extend(eks_address(template, spec, placement, context));
+        findings.extend(gmsa_hostname(workload, spec));
     } else if template.os == Some(System::Linux) {
         findings.extend(pod::windows_options_on_linux(spec));
     } else if placement.system == Some(System::Linux) {
@@ -109,6 +112,31 @@ fn rules(
         findings.extend(workload.hyperv_annotation());
     }
     findings
+}
+
+/// A pod to which the webhook of EKS gives no address, because it reads only `hostNetwork` and the nodeSelector, which has that of the
+/// RuntimeClass (aws/amazon-vpc-resource-controller-k8s, `webhooks/core/pod_webhook.go` at 03d2f251, read on 2026-11-29).
+fn eks_address(
+    template: &Template,
+    spec: &Value,
+    placement: &PodPlacement<'_>,
+    context: &LintContext<'_>,
+) -> Option<Finding> {
+    let effective = placement.effective.as_ref().ok().filter(|_| context.is_eks && template.node_name.is_none())?;
+    let selects = |key: &str| effective.node_selector().get(key).is_some_and(|os| os == "windows");
+    let is_seen = selects(label::OS) || selects(label::BETA_OS) || spec["hostNetwork"] == true;
+    let problem = "the pod has no nodeSelector for Windows, and the nodes are of EKS";
+    (!is_seen).then(|| Finding::new(Code::EksAddress, "nodeSelector", problem))
+}
+
+/// Several pods with one gMSA, whose names may begin with the same 15 characters.
+fn gmsa_hostname(workload: &Workload<'_>, spec: &Value) -> Option<Finding> {
+    let field = |name: &str| windows_options::OPTIONS.map(|path| format!("{path}.{name}"));
+    let names = field("gmsaCredentialSpecName").into_iter().chain(field("gmsaCredentialSpec"));
+    let (path, _) = names.flat_map(|path| fields(spec, &path)).find(|(_, value)| value.is_string())?;
+    let replicas = workload.replicas();
+    let problem = format!("{replicas} pods have the same gMSA");
+    (replicas > 1 && spec["hostname"].is_null()).then(|| Finding::new(Code::GmsaHostname, path, problem))
 }
 
 /// Whether a finding is only a consequence of an invalid value, which counts as missing.

@@ -94,6 +94,11 @@ pub fn closest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Opti
     (distance <= known.chars().count() / 3).then_some(known)
 }
 
+/// Whether a name differs from a known one by at most this many letters.
+pub fn misspelt<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, most: usize) -> bool {
+    known.into_iter().any(|known| strsim::damerau_levenshtein(name, known) <= most)
+}
+
 /// The beginning of a remedy for a value that resembles a known one, such as `did you mean web? Otherwise `; else empty.
 pub fn did_you_mean<'n>(value: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     closest(value, known).map(|known| format!("did you mean {known}? Otherwise ")).unwrap_or_default()

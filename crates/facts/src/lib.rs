@@ -96,7 +96,7 @@ pub const TABLES: &[Table] = &[
         &["containerd/containerd", "microsoft/hcsshim"]),
     table("eviction", date(2026, 10, 27), eviction::LINUX_ONLY.len(), 37, Modules,
         &["kubernetes/kubernetes"]),
-    table("exit_codes", date(2026, 11, 26), exit_codes::EXIT_CODES.len(), NO_MINOR, Modules,
+    table("exit_codes", date(2026, 11, 29), exit_codes::EXIT_CODES.len() + exit_codes::WIN32_CODES.len(), NO_MINOR, Modules,
         &["microsoft/windows-rs", "microsoft/hcsshim", "microsoft/dotnet-framework-docker"]),
     table("feature_gates", date(2026, 10, 27), feature_gates::GATES.len() + feature_gates::DEPENDENCIES.len() + feature_gates::ANNOUNCED.len(), 37, Modules,
         &["kubernetes/kubernetes", "kubernetes/apiserver", "kubernetes/component-base", "kubernetes/sig-release"]),

@@ -120,10 +120,11 @@ impl PodCheck<'_> {
         };
         let (taint, withheld) = untolerated(own)?;
         let mut selected = pool.groups.iter().filter(|group| effective.selects(self.state, &pool.name, group));
-        if self.pod.workload.kind != "DaemonSet" && selected.any(|group| untolerated(group).is_none()) {
+        let of_daemon_set = self.pod.workload.kind == "DaemonSet";
+        if !of_daemon_set && selected.any(|group| untolerated(group).is_none()) {
             return None;
         }
-        Some(WorkloadIssue::NotReschedulable { taint, withheld })
+        Some(WorkloadIssue::NotReschedulable { taint, withheld, of_daemon_set })
     }
 
     /// Checks a pod without a node. If it cannot be scheduled, this is an issue of its template.

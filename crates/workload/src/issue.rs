@@ -102,14 +102,16 @@ pub enum WorkloadIssue {
     #[display("cannot be created again after a restart: {_0}")]
     CannotBeCreatedAgain(Unschedulable),
     #[display(
-        "is running and would not be scheduled here after a restart: it does not tolerate {taint}{}. Add the toleration, or \
-         use a RuntimeClass of the pool",
-        if *withheld { ", which the pool has not set yet" } else { "" }
+        "is running and would not be scheduled here after a restart: it does not tolerate {taint}{}. Add the toleration{}",
+        if *withheld { ", which the pool has not set yet" } else { "" },
+        if *of_daemon_set { " to the template of the DaemonSet" } else { ", or use a RuntimeClass of the pool" }
     )]
     NotReschedulable {
         taint: Taint,
         /// Whether the pool has not set the taint yet: it does not write, or the taint waits for pods.
         withheld: bool,
+        /// Whether a DaemonSet created it, whose controller ignores a RuntimeClass.
+        of_daemon_set: bool,
     },
     #[display(
         "was created when RuntimeClass {class} selected {}, and the class now selects {key}={now}. Restart the pod to move it",

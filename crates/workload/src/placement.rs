@@ -145,6 +145,11 @@ impl<'a> EffectiveSpec<'a> {
         own.iter().any(|toleration| !toleration.key.is_empty() && toleration.tolerates(taint))
     }
 
+    /// The labels of its nodeSelector, with those of its RuntimeClass.
+    pub fn node_selector(&self) -> &BTreeMap<String, String> {
+        &self.scheduling.node_selector
+    }
+
     /// The names of the nodes that it selects by name.
     fn selected_hosts(&self) -> impl Iterator<Item = &str> {
         let by_selector = self.scheduling.node_selector.get(label::HOSTNAME).map(String::as_str);

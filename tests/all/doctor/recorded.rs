@@ -79,6 +79,41 @@ const SANDBOXES: &[(&[&str], &str)] = &[
     ),
     // The same thread.
     (&["sandbox-other"], "hcs::System::Start f9b676f7: context deadline exceeded"),
+    // aws/amazon-vpc-resource-controller-k8s#86
+    (
+        &["eks-address-label"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to set up sandbox container \"72a8cd08\" network for pod \
+         \"app-0-0\": networkPlugin cni failed to set up pod \"app-0-0_shop\" network: failed to parse Kubernetes args: pod does not have \
+         label vpc.amazonaws.com/PrivateIPv4Address",
+    ),
+    // projectcalico/calico, libcalico-go/lib/ipam/ipam.go
+    (
+        &["calico-strict-affinity"],
+        "Failed to create pod sandbox: plugin type=\"calico\" failed (add): global strict affinity should not be false for Windows node",
+    ),
+    (
+        &["calico-no-addresses"],
+        "Failed to create pod sandbox: plugin type=\"calico\" failed (add): failed to request IPv4 addresses: No more free affine blocks and \
+         strict affinity enabled",
+    ),
+    // containernetworking/cni, pkg/version/reconcile.go
+    (
+        &["cni-version"],
+        "Failed to create pod sandbox: plugin type=\"win-overlay\" failed (add): incompatible CNI versions: config is \"1.1.0\", plugin \
+         supports [\"0.1.0\" \"0.2.0\"]",
+    ),
+    // containernetworking/plugins, pkg/hns/endpoint_windows.go
+    (
+        &["hns-endpoint-left"],
+        "Failed to create pod sandbox: plugin type=\"win-overlay\" failed (add): HNSEndpoint 7f3a_cbr0 is already existed",
+    ),
+    // awslabs/amazon-eks-ami#2166
+    (
+        &["pause-image-removed"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox image \"registry.example/eks/pause:3.5\": \
+         failed to pull image \"registry.example/eks/pause:3.5\": pull access denied, repository does not exist or may require \
+         authorization: authorization failed: no basic auth credentials",
+    ),
 ];
 
 /// Conditions of nodes: type, status, reason, message.
@@ -135,10 +170,179 @@ const STARTS: &[(&[&str], &str, &str, &str)] = &[
          dial tcp 204.79.197.219:443: connectex: A connection attempt failed because the connected party did not properly respond",
     ),
     (
-        &["image-pull"],
+        &["image-not-found"],
         "ErrImagePull",
         "Failed",
         "failed to pull and unpack image \"x\": failed to resolve reference \"x\": not found",
+    ),
+    (
+        &["image-pull"],
+        "ErrImagePull",
+        "Failed",
+        "Failed to pull image \"x\": rpc error: code = Unknown desc = unexpected EOF",
+    ),
+    (
+        &["image-pull-denied"],
+        "ErrImagePull",
+        "Failed",
+        "Failed to pull image \"x\": failed to resolve reference \"x\": unexpected status from HEAD request to \
+         https://registry.example/v2/x/manifests/1: 401 Unauthorized",
+    ),
+    (
+        &["image-pull-tls"],
+        "ErrImagePull",
+        "Failed",
+        "Failed to pull image \"x\": failed to do request: Head \"https://registry.example/v2/x\": tls: failed to verify certificate: x509: \
+         certificate signed by unknown authority",
+    ),
+    (
+        &["image-pull-limit"],
+        "ErrImagePull",
+        "Failed",
+        "Failed to pull image \"x\": unexpected status from GET request: 429 Too Many Requests",
+    ),
+    (
+        &["image-pull-disk"],
+        "ErrImagePull",
+        "Failed",
+        "Failed to pull image \"x\": failed to extract layer sha256:1: hcsshim::ImportLayer failed in Win32: There is not enough space on the \
+         disk. (0x70)",
+    ),
+    // containerd/containerd, core/unpack/unpacker.go; microsoft/hcsshim, internal/wclayer/importlayer.go
+    (
+        &["image-layer"],
+        "ErrImagePull",
+        "Failed",
+        "failed to extract layer sha256:1: hcsshim::ImportLayer failed in Win32: The process cannot access the file because it is being used \
+         by another process. (0x20)",
+    ),
+    // kubernetes/kubernetes, pkg/kubelet/images/image_manager.go
+    (
+        &["image-never-pulled"],
+        "ErrImageNeverPull",
+        "Failed",
+        "Container image \"x\" is not present with pull policy of Never",
+    ),
+    (
+        &["image-name-invalid"],
+        "InvalidImageName",
+        "Failed",
+        "Failed to apply default image tag \"X Y\": couldn't parse image name \"X Y\": invalid reference format",
+    ),
+    // kubernetes/kubernetes, pkg/kubelet/kubelet_pods.go
+    (&["object-missing"], "CreateContainerConfigError", "Failed", "Error: couldn't find key a in ConfigMap shop/b"),
+    (
+        &["object-missing"],
+        "ContainerCreating",
+        "FailedMount",
+        "MountVolume.SetUp failed for volume \"settings\" : configmap \"settings\" not found",
+    ),
+    // kubernetes/kubernetes, pkg/kubelet/kuberuntime/security_context_windows.go
+    (
+        &["run-as-non-root"],
+        "CreateContainerConfigError",
+        "Failed",
+        "Error: container's runAsUserName (ContainerAdministrator) which will be regarded as root identity and will break non-root policy \
+         (pod: \"app-0-0_shop(1)\", container: app)",
+    ),
+    (
+        &["disk-full"],
+        "CreateContainerError",
+        "Failed",
+        "Error: create container log directory for container app failed: mkdir C:\\var\\log\\pods\\a: There is not enough space on the disk.",
+    ),
+    // microsoft/hcsshim, internal/hcs/errors.go
+    (
+        &["host-compute-lost"],
+        "RunContainerError",
+        "Failed",
+        "Error: failed to create containerd task: hcs::System::CreateProcess 6b86: lost communication with compute service",
+    ),
+    // DataDog/helm-charts#957
+    (
+        &["docker-pipe-read-only"],
+        "CreateContainerError",
+        "Failed",
+        "Error: Error response from daemon: invalid volume specification: '\\\\.\\pipe\\docker_engine:\\\\.\\pipe\\docker_engine:ro': invalid \
+         mount config for type \"npipe\": field ReadOnly must not be specified",
+    ),
+    // Mirantis/cri-dockerd#446
+    (
+        &["docker-token"],
+        "CreateContainerError",
+        "Failed",
+        "Error: Error response from daemon: invalid volume specification: 'C:\\k\\pods\\1\\volumes\\kubernetes.io~projected\\kube-api-access-\
+         z1:/var/run/secrets/kubernetes.io/serviceaccount:ro'",
+    ),
+    // kubernetes/kubernetes#110325
+    (
+        &["docker-single-file"],
+        "CreateContainerError",
+        "Failed",
+        "Error: Error response from daemon: invalid mount config for type \"bind\": source path must be a directory",
+    ),
+    // microsoft/hcsshim#919
+    (
+        &["layer-not-ready"],
+        "RunContainerError",
+        "Failed",
+        "Error: failed to create containerd task: failed to mount container storage: hcsshim::PrepareLayer - failed failed in Win32: The \
+         device is not ready. (0x15): unknown",
+    ),
+    (
+        &["memory-used-up"],
+        "RunContainerError",
+        "Failed",
+        "Error: failed to create containerd task: hcs::CreateComputeSystem 6b86: The paging file is too small for this operation to complete. \
+         (0x5af): unknown",
+    ),
+    // docker/for-win#2679
+    (
+        &["program-missing"],
+        "RunContainerError",
+        "Failed",
+        "Error: failed to start container: container 6b86 encountered an error during hcs::System::CreateProcess: failure in a Windows \
+         system call: The system cannot find the file specified. (0x2)",
+    ),
+    // kubernetes/kubernetes#125012
+    (
+        &["token-owner"],
+        "ContainerCreating",
+        "FailedMount",
+        "MountVolume.SetUp failed for volume \"kube-api-access-x1\" : chown c:\\var\\lib\\kubelet\\pods\\7358dc21\\volumes\\kubernetes.io~\
+         projected\\kube-api-access-x1\\..2023_09_08\\token: not supported by windows",
+    ),
+    // kubernetes-csi/csi-driver-smb#294
+    (
+        &["smb-cluster-name"],
+        "ContainerCreating",
+        "FailedMount",
+        "MountVolume.MountDevice failed for volume \"a\" : rpc error: code = Internal desc = volume(a) mount \
+         \"\\\\smb-server.default.svc.cluster.local\\share\" failed with smb mapping failed with error: NewSmbGlobalMapping failed. output: \
+         \"New-SmbGlobalMapping : The network path was not found. FullyQualifiedErrorId : Windows System Error 53,New-SmbGlobalMapping\"",
+    ),
+    (
+        &["smb-server"],
+        "ContainerCreating",
+        "FailedMount",
+        "MountVolume.MountDevice failed for volume \"a\" : mount \"\\\\files.example\\share\" failed with NewSmbGlobalMapping failed. output: \
+         \"New-SmbGlobalMapping : The network name cannot be found. FullyQualifiedErrorId : Windows System Error 67,New-SmbGlobalMapping\"",
+    ),
+    // kubernetes-csi/csi-driver-smb#520
+    (
+        &["smb-credentials"],
+        "ContainerCreating",
+        "FailedMount",
+        "MountVolume.MountDevice failed for volume \"a\" : mount \"//10.0.0.7/share\" failed with NewSmbGlobalMapping failed. output: \
+         \"New-SmbGlobalMapping : The user name or password is incorrect. FullyQualifiedErrorId : Windows System Error 1326\"",
+    ),
+    // kubernetes-csi/csi-driver-smb#219
+    (
+        &["smb-two-users"],
+        "ContainerCreating",
+        "FailedMount",
+        "MountVolume.MountDevice failed for volume \"a\" : NewSmbGlobalMapping failed. output: \"New-SmbGlobalMapping : Multiple connections \
+         to a server or shared resource by the same user. FullyQualifiedErrorId : Windows System Error 1219\"",
     ),
     // kubernetes-csi/csi-driver-smb#233
     (
@@ -175,6 +379,12 @@ const LOGS: &[(&[&str], &str, &str)] = &[
         "kube-proxy",
         "E0628 16:57:08.673912    1180 proxier.go:564] Unable to find HNS Network specified by cbr0. Please check network name and CNI \
          deployment",
+    ),
+    // kubernetes/kubernetes, pkg/proxy/winkernel/proxier.go
+    (
+        &["kube-proxy-options"],
+        "kube-proxy",
+        r#"E1126 02:00:00.803553    3388 run.go:74] "command failed" err="unable to create proxier: source-vip flag not set""#,
     ),
     // microsoft/hcsshim#1043
     (
@@ -220,6 +430,73 @@ const LOGS: &[(&[&str], &str, &str)] = &[
         &["hostname-override"],
         "kube-proxy",
         r#"E1126 02:00:00.803553    3388 run.go:74] "command failed" err="node \"worker-3\" not found""#,
+    ),
+    // kubernetes/kubernetes#126965
+    (
+        &["kubelet-socket-left"],
+        "kubelet",
+        r#"E1126 02:15:28.934935 5404 kubelet.go:1566] "Failed to start ContainerManager" err="listen unix C:\\var\\lib\\kubelet\\device-plugins\\kubelet.sock: bind: Only one usage of each socket address (protocol/network address/port) is normally permitted.""#,
+    ),
+    // rancher/rke2#9591
+    (
+        &["unknown-flag"],
+        "kubelet",
+        r#"E1126 02:10:00.000000 4112 run.go:72] "command failed" err="failed to parse kubelet flag: unknown flag: --cloud-config""#,
+    ),
+    // kubernetes/component-base, featuregate/feature_gate.go
+    (
+        &["feature-gate"],
+        "kube-proxy",
+        r#"E1126 02:10:00.000000 4112 run.go:72] "command failed" err="cannot set feature gate WinDSR to false, feature is locked to true""#,
+    ),
+    // kubernetes/kubernetes, cmd/kubelet/app/server.go
+    (
+        &["unknown-field"],
+        "kubelet",
+        r#"E1126 02:10:00.000000 4112 run.go:72] "command failed" err="failed to load kubelet config file, path: C:\\k\\config.yaml, error: yaml: line 3""#,
+    ),
+    (
+        &["address-in-use"],
+        "kube-proxy",
+        "E1126 02:10:00.000000 4112 server.go:1] starting metrics server failed: listen tcp 127.0.0.1:10249: bind: Only one usage of each \
+         socket address (protocol/network address/port) is normally permitted.",
+    ),
+    (
+        &["certificate-expired"],
+        "kubelet",
+        "E1126 02:10:00.000000 4112 reflector.go:1] Failed to watch: tls: failed to verify certificate: x509: certificate has expired or is \
+         not yet valid",
+    ),
+    // kubernetes/kubernetes, pkg/kubelet/certificate/bootstrap/bootstrap.go
+    (
+        &["not-authorized"],
+        "kubelet",
+        r#"E1126 02:10:00.000000 4112 run.go:72] "command failed" err="failed to run Kubelet: unable to load bootstrap kubeconfig: stat C:\\k\\bootstrap: The system cannot find the file specified.""#,
+    ),
+    // rancher/rke2#1691
+    (
+        &["calico-strict-affinity-logged"],
+        "containerd",
+        "2021-08-23 15:22:37.421 [ERROR][4616] startup/startup.go 231: Unable to ensure network for os error=global strict affinity should \
+         not be false for Windows node",
+    ),
+    (
+        &["cni-network"],
+        "nssm",
+        "E1126 02:10:00.000000 4112 main.go:1] Error registering network: failed to create HNSNetwork cbr0: hnsCall failed in Win32: The \
+         parameter is incorrect. (0x57)",
+    ),
+    // kubernetes/kubernetes, pkg/proxy/winkernel/proxier.go
+    (
+        &["hns-lost"],
+        "kube-proxy",
+        r#"E1126 02:10:00.000000 4112 proxier.go:1243] "Querying HNS for endpoints failed" err="hcnEnumerateEndpoints failed in Win32: The RPC server is unavailable. (0x6ba)""#,
+    ),
+    // flannel-io/flannel, pkg/backend/hostgw/hostgw_windows.go
+    (
+        &["flannel-endpoint-left"],
+        "nssm",
+        "E1126 02:10:00.000000 4112 main.go:1] Error registering network: failed to create bridge HNSEndpoint cbr0_ep: hnsCall failed",
     ),
     // puppetlabs/nssm, messages.mc
     (&["service-exits"], "nssm", r"Program C:\k\kubelet.exe for service kubelet exited with return code 1."),
@@ -368,6 +645,15 @@ fn of_pods() -> Vec<Case> {
     let linux = json!([{"os": "linux", "architecture": "amd64"}, {"os": "linux", "architecture": "arm64"}]);
     platform["images"]["read"]["items"][0]["content"] = json!({ "read": linux });
     let dns = fleet(|fleet| fleet.pod_spec["dnsPolicy"] = json!("ClusterFirstWithHostNet"));
+    // kubernetes/ingress-nginx#7548
+    let linux = fleet(|fleet| {
+        fleet.pending("ContainerCreating", "");
+        fleet.pod_spec = json!({"containers": [{"name": "create", "image": "registry.example/certgen:v1.0"}], "securityContext": {"runAsUser": 2000}});
+        fleet.events(
+            &["FailedMount"],
+            "MountVolume.SetUp failed for volume \"t\" : chown c:\\var\\token: not supported by windows",
+        );
+    });
     vec![
         (&["container-creating"], waiting),
         (&["exit-code"], ended(-1_073_741_502)),
@@ -378,5 +664,6 @@ fn of_pods() -> Vec<Case> {
         (&["stuck-terminating"], terminating("")),
         (&["duplicate-address"], duplicate),
         (&["dns-policy"], dns),
+        (&["linux-pod", "token-owner"], linux),
     ]
 }

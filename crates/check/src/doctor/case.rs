@@ -1,11 +1,9 @@
 //! What the checks of symptoms have in common: the objects in question, and what a check answers.
 
-use std::collections::BTreeMap;
-
 use derive_more::Display;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
-    api::core::v1::{ContainerStatus, Event, Node, NodeCondition, Pod},
+    api::core::v1::{ContainerStatus, Node, NodeCondition, Pod},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::core::DynamicObject;
@@ -14,7 +12,10 @@ use winpool_api::NodeDiagnosis;
 use winpool_core::{Objects, object_key, text::some_of};
 use winpool_rules::pool::NodeConfigView;
 
-use super::evidence::{DiagnosisSubject, Evidence, Unavailable};
+use super::{
+    errors::{PodError, pod_errors},
+    evidence::{DiagnosisSubject, Evidence, Unavailable},
+};
 
 /// A text in the cluster that shows a symptom.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -34,11 +35,6 @@ impl Observation {
 
     pub(super) fn of_node(node: &str, place: impl Into<String>, text: impl Into<String>) -> Self {
         Self { object: format!("Node {node}"), place: place.into(), text: text.into() }
-    }
-
-    pub(super) fn of_event(pod: &Pod, event: &Event) -> Self {
-        let reason = event.reason.as_deref().unwrap_or_default();
-        Self::of_pod(pod, format!("event {reason}"), event.message.as_deref().unwrap_or_default())
     }
 
     pub(super) fn of_condition(node: &Node, condition: &NodeCondition) -> Self {
@@ -67,6 +63,28 @@ pub enum Undetermined {
     },
     /// What was read does not show it.
     NotShown(String),
+    /// These are too new to be judged.
+    #[display("too new to be judged: {_0}")]
+    Young(String),
+}
+
+impl Undetermined {
+    /// The reason, without what only one symptom needs.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::OnNode(_) => "only the node can show them".to_owned(),
+            Self::NotShownByNode { because, .. } => because.clone(),
+            Self::Unavailable(_) | Self::NotShown(_) | Self::Young(_) => self.to_string(),
+        }
+    }
+
+    /// The command that can show it on the node.
+    pub fn command(&self) -> Option<&'static str> {
+        match self {
+            Self::OnNode(command) | Self::NotShownByNode { command, .. } => Some(command),
+            Self::Unavailable(_) | Self::NotShown(_) | Self::Young(_) => None,
+        }
+    }
 }
 
 impl From<Unavailable> for Undetermined {
@@ -101,8 +119,10 @@ pub(super) fn unless_unknown(
 pub enum PodState {
     /// It is assigned to a node, and none of its containers was started.
     NotStarted,
-    /// It is not ready, or has failed.
+    /// It is assigned to a node, and is not ready, or has failed.
     NotReady,
+    /// The same, also if it has no node yet.
+    Unready,
     /// It should have been removed for more than two minutes.
     StuckTerminating,
 }
@@ -119,9 +139,9 @@ impl PodState {
         let is_assigned = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
         match self {
             Self::NotStarted => deleted.is_none() && is_assigned && phase(pod) == "Pending",
-            Self::NotReady => {
-                let is_finished = phase(pod) == "Succeeded";
-                deleted.is_none() && is_assigned && !is_finished && pod_condition(pod, "Ready") != Some("True")
+            Self::NotReady => is_assigned && Self::Unready.holds(pod, now),
+            Self::Unready => {
+                deleted.is_none() && phase(pod) != "Succeeded" && pod_condition(pod, "Ready") != Some("True")
             }
             Self::StuckTerminating => deleted.is_some_and(|Time(at)| now.duration_since(*at) > TERMINATION),
         }
@@ -133,6 +153,7 @@ pub(super) struct Case<'e> {
     pub evidence: &'e Evidence,
     /// The WindowsNodeConfigs of the nodes.
     node_configs: Result<Objects<NodeConfigView>, Unavailable>,
+    errors: Result<Vec<PodError<'e>>, Unavailable>,
 }
 
 /// How long the answer of an agent is used. The operator removes it after 15 minutes.
@@ -141,7 +162,8 @@ const ANSWER: SignedDuration = SignedDuration::from_mins(30);
 impl<'e> Case<'e> {
     pub fn new(evidence: &'e Evidence) -> Self {
         let views = |configs: &[DynamicObject]| configs.iter().cloned().map(NodeConfigView::from_object).collect();
-        Self { evidence, node_configs: evidence.node_configs().map(views) }
+        let errors = pods_of(evidence).and_then(|pods| pod_errors(evidence, &pods));
+        Self { evidence, node_configs: evidence.node_configs().map(views), errors }
     }
 
     pub fn node_configs(&self) -> Result<&Objects<NodeConfigView>, Unavailable> {
@@ -160,14 +182,7 @@ impl<'e> Case<'e> {
 
     /// The pods in question: one, or all on the nodes.
     pub fn pods(&self) -> Result<Vec<&'e Pod>, Unavailable> {
-        let pods = self.evidence.pods()?;
-        let is_subject = |pod: &&Pod| match &self.evidence.subject {
-            DiagnosisSubject::Pod { namespace, name: of } => {
-                pod.metadata.namespace.as_ref() == Some(namespace) && name(&pod.metadata) == of
-            }
-            DiagnosisSubject::Pool { .. } | DiagnosisSubject::Node { .. } => true,
-        };
-        Ok(pods.iter().filter(is_subject).collect())
+        pods_of(self.evidence)
     }
 
     /// The pods in question that are in a state.
@@ -176,24 +191,9 @@ impl<'e> Case<'e> {
         Ok(self.pods()?.into_iter().filter(|pod| state.holds(pod, now)).collect())
     }
 
-    /// The events with one of these reasons about pods, with the pod.
-    pub fn events<'p>(&self, pods: &[&'p Pod], reasons: &[&str]) -> Result<Vec<(&'p Pod, &'e Event)>, Unavailable> {
-        let events = self.evidence.events()?;
-        let by_uid: BTreeMap<&str, &Pod> =
-            pods.iter().filter_map(|pod| Some((pod.metadata.uid.as_deref()?, *pod))).collect();
-        let about = |event: &'e Event| {
-            let has_reason = reasons.contains(&event.reason.as_deref()?);
-            let pod = by_uid.get(event.involved_object.uid.as_deref()?).filter(|_| has_reason)?;
-            Some((*pod, event))
-        };
-        Ok(events.iter().filter_map(about).collect())
-    }
-
-    /// The events with one of these reasons, and such a message, about pods in a state.
-    pub fn events_with(&self, state: PodState, reasons: &[&str], has_text: impl Fn(&str) -> bool) -> Checked {
-        let events = self.events(&self.pods_in(state)?, reasons)?.into_iter();
-        let events = events.filter(|(_, event)| has_text(event.message.as_deref().unwrap_or_default()));
-        Ok(events.map(|(pod, event)| Observation::of_event(pod, event)).collect())
+    /// The errors of the pods in question.
+    pub fn errors(&self) -> Result<&[PodError<'e>], Unavailable> {
+        self.errors.as_deref().map_err(Clone::clone)
     }
 
     pub fn conditions(&self) -> Result<Vec<(&'e Node, &'e NodeCondition)>, Unavailable> {
@@ -202,10 +202,27 @@ impl<'e> Case<'e> {
     }
 }
 
-/// Whether a text contains one of these in lower case; every text does if there is none.
+fn pods_of(evidence: &Evidence) -> Result<Vec<&Pod>, Unavailable> {
+    let is_subject = |pod: &&Pod| match &evidence.subject {
+        DiagnosisSubject::Pod { namespace, name: of } => {
+            pod.metadata.namespace.as_ref() == Some(namespace) && name(&pod.metadata) == of
+        }
+        DiagnosisSubject::Pool { .. } | DiagnosisSubject::Node { .. } => true,
+    };
+    Ok(evidence.pods()?.iter().filter(is_subject).collect())
+}
+
+/// Whether a text contains one of these in lower case; every text does if there is none. `…` in one of them is any part of the text.
 pub(super) fn contains_one(text: &str, parts: &[&str]) -> bool {
     let text = text.to_lowercase();
-    parts.is_empty() || parts.iter().any(|part| text.contains(part))
+    parts.is_empty() || parts.iter().any(|part| has_parts(&text, part))
+}
+
+/// Whether a text has the parts of another in their order, which `…` separates.
+fn has_parts(text: &str, parts: &str) -> bool {
+    let after = |rest: &str, part: &str| rest.find(part).map(|at| at + part.len());
+    let mut at = 0;
+    parts.split('…').all(|part| after(&text[at..], part).map(|length| at += length).is_some())
 }
 
 pub(super) fn name(metadata: &ObjectMeta) -> &str {

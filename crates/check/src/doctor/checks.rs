@@ -8,4 +8,11 @@ mod nodes;
 mod pods;
 
 pub use images::{registry_image, waiting_images};
-pub(super) use {agent::*, components::*, images::image_platforms, logs::logged, nodes::*, pods::*};
+pub(super) use {
+    agent::*,
+    components::*,
+    images::image_platforms,
+    logs::{log_place, logged, logs},
+    nodes::*,
+    pods::*,
+};

@@ -4,7 +4,7 @@ use serde_json::Value;
 use winpool_core::masking::masked;
 use winpool_facts::runtime_errors;
 
-use super::evidence::EvidencePart;
+use super::{errors::NOT_STARTED, evidence::EvidencePart};
 
 /// The fields of each part that are kept, with everything below them. A path through a list is through each of its items. A path
 /// that ends in `{}` keeps that there is a value, without its fields. A key may have dots.
@@ -120,7 +120,10 @@ const PODS: &[&str] = &[
     "spec.initContainers.volumeMounts.name",
     "spec.initContainers.volumeMounts.subPath",
     "spec.nodeName",
+    "spec.nodeSelector",
+    "spec.os",
     "spec.runtimeClassName",
+    "spec.securityContext.runAsUser",
     "spec.securityContext.windowsOptions.hostProcess",
     "spec.volumes.awsElasticBlockStore.{}",
     "spec.volumes.azureDisk.{}",
@@ -139,9 +142,11 @@ const PODS: &[&str] = &[
     "status.conditions",
     "status.containerStatuses",
     "status.initContainerStatuses",
+    "status.message",
     "status.phase",
     "status.podIP",
     "status.podIPs",
+    "status.reason",
     "status.startTime",
 ];
 
@@ -193,7 +198,7 @@ fn masked_value(value: Value) -> Value {
 }
 
 /// Removes what programs in containers have written: the message of a container that ended is its termination log, or the end
-/// of its output. Messages of the container runtime about an image that does not match stay.
+/// of its output. Messages of the container runtime about a container that did not start, or an image that does not match, stay.
 fn remove_output(pod: &mut Value) {
     let status = pod.get_mut("status").and_then(Value::as_object_mut);
     let lists = status.into_iter().flatten().filter(|(key, _)| key.ends_with("ontainerStatuses"));
@@ -201,8 +206,10 @@ fn remove_output(pod: &mut Value) {
         for state in ["state", "lastState"] {
             let terminated = container.get_mut(state).and_then(|state| state.get_mut("terminated"));
             if let Some(terminated) = terminated.and_then(Value::as_object_mut) {
+                let reason = terminated.get("reason").and_then(Value::as_str);
+                let never_ran = reason.is_some_and(|reason| NOT_STARTED.contains(&reason));
                 let is_of_runtime = |text: &Value| text.as_str().is_some_and(runtime_errors::is_platform_mismatch);
-                terminated.retain(|key, value| key != "message" || is_of_runtime(value));
+                terminated.retain(|key, value| key != "message" || never_ran || is_of_runtime(value));
             }
         }
     }

@@ -107,6 +107,9 @@ codes! {
     FieldIgnored = row("field-ignored", Warning, "A field without effect on Windows",
         "Windows ignores the field, and with spec.os.name: windows the API server rejects it.",
         "remove the field, or use the Windows equivalent");
+    RunAsUser = row("run-as-user", Error, "runAsUser in a pod whose token an old kubelet cannot mount",
+        "The kubelet sets the owner of the token of a pod with runAsUser, which Windows does not support: chown …: not supported by windows. The pod does not start.",
+        "remove it, and set securityContext.windowsOptions.runAsUserName; or upgrade the kubelets");
     WindowsOptionsRefused = row("windows-options-refused", Error, "securityContext.windowsOptions in a pod with spec.os.name: linux",
         "The API server rejects the pod.",
         "set os.name: windows, or remove windowsOptions");
@@ -134,6 +137,24 @@ codes! {
     HostNetworkDns = row("host-network-dns", Warning, "dnsPolicy: ClusterFirstWithHostNet",
         "Windows does not support this policy.",
         "set dnsPolicy: ClusterFirst, or remove it");
+    DockerPipe = row("docker-pipe", Error, "A named pipe mounted read-only with Docker",
+        "Docker does not create the container: invalid mount config for type \"npipe\": field ReadOnly must not be specified.",
+        "remove readOnly from the volumeMount");
+    DockerSingleFile = row("docker-single-file", Error, "A single file mounted with Docker",
+        "Docker on Windows mounts only directories, and does not create the container: source path must be a directory.",
+        "mount the whole volume into a directory of its own, or use containerd");
+    DockerToken = row("docker-token", Note, "The token of a ServiceAccount with Docker",
+        "cri-dockerd before the correction of its issue 446 (2025-03) passes the path /var/run/secrets to Docker, which does not create the container.",
+        "install a newer cri-dockerd, or set automountServiceAccountToken: false if the pod does not use the API").of_absence();
+    GmsaHostname = row("gmsa-hostname", Note, "Several pods with one gMSA",
+        "Pods that use a gMSA at the same time may lose the trust of the domain. The webhook of windows-gmsa gives each pod a random host name if its chart has randomHostname.enabled.",
+        "set randomHostname.enabled: true in the chart of windows-gmsa, or use a gMSA for each pod");
+    EksAddress = row("eks-address", Error, "A pod for Windows on EKS without a nodeSelector for Windows",
+        "The webhook of EKS requests an address for a pod only if its nodeSelector names Windows, and reads no affinity. The pod does not start: pod does not have label vpc.amazonaws.com/PrivateIPv4Address.",
+        "set nodeSelector: {kubernetes.io/os: windows}, or the RuntimeClass of a pool").of_absence();
+    SmbSource = row("smb-source", Error, "An SMB share of a server with a name of the cluster",
+        "On Windows the node mounts the share, and it does not use the DNS of the cluster: New-SmbGlobalMapping: The network path was not found.",
+        "use an address, or a name that the nodes resolve");
     MemoryVolume = row("memory-volume", Warning, "emptyDir.medium: Memory",
         "Windows does not support volumes in memory.",
         "remove medium, so that the volume is on the disk of the node");
@@ -182,8 +203,8 @@ codes! {
     BetaOsLabel = row("beta-os-label", Warning, "The label beta.kubernetes.io/os or beta.kubernetes.io/arch",
         "The label is deprecated, and the pod is not scheduled to nodes without it.",
         "use kubernetes.io/os or kubernetes.io/arch");
-    LinuxTolerance = row("linux-tolerance", Warning, "A pod that is not for Windows and tolerates the taints of Windows nodes",
-        "Its image does not run on Windows nodes.",
+    LinuxTolerance = row("linux-tolerance", Warning, "A pod that is not for Windows and can be scheduled to Windows nodes",
+        "Its image does not run on Windows nodes. The scheduler ignores spec.os.name.",
         "set nodeSelector: {kubernetes.io/os: linux}").reads(PLACEMENT).of_absence();
     DaemonsetRuntimeClass = row("daemonset-runtime-class", Warning, "A DaemonSet that relies on the scheduling of its RuntimeClass",
         "The DaemonSet controller ignores the RuntimeClass: it creates pods for nodes that the class does not select, which stay Pending, and no pods for nodes whose taints only the class tolerates.",

@@ -6,17 +6,18 @@ use std::{
 };
 
 use serde_json::Value;
-use winpool_api::{Taint, TaintEffect, names::label};
+use winpool_api::{Taint, TaintEffect, Toleration, TolerationOperator, names::label};
 use winpool_core::image::{HostNode, Lookup, Reference, ReplacedImages};
 use winpool_facts::{
     Build, Minor, builds,
+    containerd::PROCESS_HANDLER,
     known_issues::{ComponentVersion, NodeComponent},
     version_compatibility::{Isolation, UtilityVm},
 };
 use winpool_workload::{
-    SchedulingState, System, Template,
+    Scheduling, SchedulingState, System, Template,
     placement::{EffectiveSpec, MatchingPool, Unschedulable},
-    scheduling_state::{NodeGroup, PoolState},
+    scheduling_state::{ClassState, NodeGroup, PoolState},
 };
 
 use super::{
@@ -24,6 +25,7 @@ use super::{
     cluster_api::LintedMachines,
     linted_nodes::LintedNodes,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
+    service,
     workload::group,
 };
 
@@ -36,6 +38,8 @@ type PodLabel = (String, String, String);
 const NEWEST_BUILD: Build = builds::RELEASES[builds::RELEASES.len() - 1].build;
 /// The first build with a value of [`OS_SKU`].
 const FIRST_AZURE_BUILD: Build = Build(17763);
+/// How the classes begin that winpool creates for a pool that names none.
+pub const DEFAULT_PREFIX: &str = "windows-";
 /// The label of an EndpointSlice with the name of its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
@@ -43,7 +47,8 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub struct LintContext<'a> {
     /// The cluster that the manifests are for.
     pub(super) target: TargetCluster,
-    /// The pools and RuntimeClasses; without a pool in the manifests, a pool with nodes of every Windows version.
+    /// The pools and RuntimeClasses. Without a pool in the manifests, a pool with nodes of every Windows version; without a class either,
+    /// those that winpool creates by default.
     pub(super) state: SchedulingState,
     pub(super) has_pools: bool,
     pub(super) has_csi_proxy: bool,
@@ -62,6 +67,12 @@ pub struct LintContext<'a> {
     pub(super) machines: LintedMachines,
     /// The versions of kube-proxy in workloads for Windows.
     pub(super) kube_proxies: BTreeSet<ComponentVersion>,
+    /// Whether nodes or pools in the manifests are of EKS.
+    pub(super) is_eks: bool,
+    /// Whether a kube-proxy for Windows in the manifests uses Direct Server Return, and whether another does not.
+    pub(super) dsr: BTreeSet<bool>,
+    /// Without pools in the manifests: the workloads that select Windows nodes, and tolerate no taint of a pool.
+    pub untolerating: Vec<String>,
     /// The number of workloads with known issues that are not determinable, because the manifests do not have the version.
     pub undetermined: usize,
 }
@@ -128,6 +139,9 @@ impl<'a> LintContext<'a> {
         if !has_pools {
             state.pools.push(any_windows_nodes());
         }
+        if !has_pools && state.classes.is_empty() {
+            state.classes.extend(default_classes());
+        }
         for group in state.pools.iter_mut().flat_map(|pool| &mut pool.groups) {
             group.labels.insert(label::BETA_OS.to_owned(), "windows".to_owned());
             if let Some(sku) = os_sku(group.host.os.build) {
@@ -149,6 +163,9 @@ impl<'a> LintContext<'a> {
             nodes: LintedNodes::default(),
             machines: LintedMachines::default(),
             kube_proxies: BTreeSet::new(),
+            is_eks: false,
+            dsr: BTreeSet::new(),
+            untolerating: Vec::new(),
             undetermined: 0,
         }
     }
@@ -161,11 +178,6 @@ impl<'a> LintContext<'a> {
     /// The names of the RuntimeClasses in the manifests, with those of their pools.
     pub(super) fn classes(&self) -> impl Iterator<Item = &str> {
         self.state.classes.keys().map(String::as_str)
-    }
-
-    /// Whether the manifests have RuntimeClasses or pools.
-    pub(super) fn has_classes(&self) -> bool {
-        self.has_pools || !self.state.classes.is_empty()
     }
 
     /// Adds an object that others refer to. Workloads are added when they are checked.
@@ -194,13 +206,24 @@ impl<'a> LintContext<'a> {
         if !placement.is_windows() {
             return;
         }
+        let is_default = |taint: &Taint| template.scheduling.tolerates(taint);
+        let is_untolerating = !self.has_pools
+            && placement.selected_os == SelectedOs::Only(System::Windows)
+            && template.runtime_class.is_none()
+            && template.node_name.is_none()
+            && !self.state.pools.iter().flat_map(|pool| &pool.taints).all(is_default);
         let pools: Vec<_> = placement.pools.iter().map(|matching| matching.pool.name.as_str()).collect();
         let has_kubelets = self.machines.are_known(&pools);
         let host = placement.groups().map(|(_, group)| &group.host).min_by_key(|host| host.os).cloned();
         let labels = workload.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let windows_workload = Arc::new(WindowsWorkload { labels, replicas: workload.replicas(), host });
         let proxies = template.components.iter().filter(|(component, _)| *component == NodeComponent::KubeProxy);
-        self.kube_proxies.extend(proxies.map(|(_, version)| *version));
+        let proxies: Vec<_> = proxies.map(|(_, version)| *version).collect();
+        if !proxies.is_empty() {
+            self.dsr.insert(service::uses_dsr(workload.spec(), self.target.minor));
+        }
+        self.kube_proxies.extend(proxies);
+        self.untolerating.extend(is_untolerating.then(|| workload.title()));
         self.undetermined += usize::from(self.nodes.is_undetermined(template, self.given_minor(), has_kubelets));
         let claims = workload.claims().map(|name| (workload.namespace().to_owned(), name));
         self.windows_claims.extend(claims.map(|claim| (claim, workload.title())));
@@ -213,6 +236,11 @@ impl<'a> LintContext<'a> {
     /// The number of endpoints of a Service in the manifests.
     pub(super) fn endpoints(&self, namespace: &str, name: &str) -> u64 {
         self.endpoints.get(&(namespace.to_owned(), name.to_owned())).copied().unwrap_or_default()
+    }
+
+    /// Whether a workload for Windows is in the manifests.
+    pub(super) fn has_windows_workloads(&self) -> bool {
+        !self.windows_workloads.is_empty() || !self.windows_claims.is_empty()
     }
 
     /// The workloads for Windows that a Service selects.
@@ -303,9 +331,36 @@ fn os_sku(build: Build) -> Option<String> {
     Some(format!("{WINDOWS_SKU}{year}"))
 }
 
+/// The taint of a pool that names none.
+fn default_taint() -> Taint {
+    Taint { key: "os".to_owned(), value: "windows".to_owned(), effect: TaintEffect::NoSchedule }
+}
+
+/// The classes that winpool creates for pools that name none, by their names.
+fn default_classes() -> impl Iterator<Item = (String, ClassState)> {
+    let of_release = |release: &'static builds::Release| {
+        let labels = [(label::OS, "windows".to_owned()), (label::WINDOWS_BUILD, release.build.to_string())];
+        let Taint { key, value, effect } = default_taint();
+        let toleration = Toleration {
+            key,
+            operator: TolerationOperator::Equal,
+            value,
+            effect: Some(effect),
+            toleration_seconds: None,
+        };
+        let scheduling = Scheduling {
+            node_selector: labels.map(|(key, value)| (key.to_owned(), value)).into(),
+            tolerations: vec![toleration],
+        };
+        let state = ClassState { scheduling, handler: PROCESS_HANDLER.to_owned(), system: Some(System::Windows) };
+        release.names.iter().map(move |name| (format!("{DEFAULT_PREFIX}{}", name.to_lowercase()), state.clone()))
+    };
+    builds::RELEASES.iter().flat_map(of_release)
+}
+
 /// A pool with nodes of every build.
 fn any_windows_nodes() -> PoolState {
-    let taints = vec![Taint { key: "os".to_owned(), value: "windows".to_owned(), effect: TaintEffect::NoSchedule }];
+    let taints = vec![default_taint()];
     let group = |build: Build| NodeGroup { taints: taints.clone(), ..NodeGroup::expected(build) };
     PoolState {
         name: String::new(),

@@ -90,11 +90,14 @@ fn non_root<'v>(spec: &'v Value, (path, container): &(String, &'v Value)) -> Opt
     (*value == true).then_some((path, value))
 }
 
+/// Whether a path of the host is that of a named pipe.
+pub fn is_pipe(path: &Value) -> bool {
+    path.as_str().is_some_and(|path| path.replace('/', r"\").to_lowercase().starts_with(PIPES))
+}
+
 /// Named pipes that are mounted.
 fn pipes(spec: &Value) -> Vec<Finding> {
     let sources = at(spec, "volumes[].hostPath.path").into_iter();
-    let is_pipe =
-        |source: &Value| source.as_str().is_some_and(|path| path.replace('/', r"\").to_lowercase().starts_with(PIPES));
     let pipes = sources.filter(|(_, source)| is_pipe(source));
     pipes
         .map(|(path, source)| {

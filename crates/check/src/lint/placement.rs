@@ -44,7 +44,12 @@ fn missing(workload: &Workload<'_>, template: &Template, placement: &PodPlacemen
     let mut findings = Vec::new();
     if placement.selected_os == SelectedOs::Any && placement.effective.is_ok() && template.node_name.is_none() {
         let problem = "the pod can be scheduled to Linux nodes";
-        findings.push(Finding::new(Code::OsSelectorMissing, "", problem));
+        let finding = Finding::new(Code::OsSelectorMissing, "", problem);
+        findings.push(match workload.kind() {
+            // Its controller ignores a RuntimeClass.
+            "DaemonSet" => finding.with_remedy("set nodeSelector: {kubernetes.io/os: windows} in the template"),
+            _ => finding,
+        });
     }
     if template.os.is_none() && workload.spec()["os"].is_null() {
         findings.push(Finding::new(Code::OsNameMissing, "", "os.name is missing"));
@@ -238,22 +243,25 @@ fn linux_tolerance(
     let effective = placement.effective.as_ref().ok().filter(|_| template.node_name.is_none())?;
     let effective = if is_daemon_set { &alone } else { effective };
     let selects_sku = effective.selected_values(OS_SKU).next().is_some();
+    // Without pools, it is not known whether the nodes have taints.
     let may_land = |group: &NodeGroup| {
-        !group.taints.is_empty()
+        (context.has_pools || !group.taints.is_empty())
             && effective.untolerated(&group.taints).is_none()
             && (!selects_sku || group.labels.contains_key(OS_SKU))
             && effective.matches(&group.labels, "", |_| true)
     };
     let pool = context.state.pools.iter().find(|pool| pool.groups.iter().any(may_land))?;
-    let taints = match pool.taints.first() {
-        Some(taint) if !context.has_pools => format!("taint {taint}"),
-        _ => format!("the taints of pool {}", pool.name),
+    let why = match pool.taints.first() {
+        None => format!("pool {} has no taint", pool.name),
+        Some(taint) if !context.has_pools => format!("it tolerates taint {taint}"),
+        Some(_) => format!("it tolerates the taints of pool {}", pool.name),
     };
     let path = match template.scheduling.tolerations.iter().position(Toleration::tolerates_everything) {
+        _ if pool.taints.is_empty() => "nodeSelector".to_owned(),
         Some(index) => format!("tolerations[{index}]"),
         None => "tolerations".to_owned(),
     };
-    let problem = format!("the pod can be scheduled to Windows nodes, because it tolerates {taints}");
+    let problem = format!("the pod can be scheduled to Windows nodes, because {why}");
     let finding = Finding::new(Code::LinuxTolerance, path, problem);
     // A pod that tolerates the taint by key may be meant for Windows.
     Some(match effective.is_for_windows(&context.state) {

@@ -8,7 +8,13 @@ use winpool_facts::{
 };
 use winpool_workload::{FieldIssue, FieldIssueKind, field_paths};
 
-use super::{Code, Finding, TargetCluster, Workload, host_process, windows_options};
+use super::{Code, Finding, TargetCluster, Workload, docker, host_process, windows_options};
+
+/// The first minor whose kubelet does not set the owner of a token on Windows (kubernetes/kubernetes, pull request 125040), and the minor
+/// whose later patch releases do not either (`atomic_writer_unsupported.go` of 1.30.14; openshift/kubernetes pull request 2198 has it in
+/// 1.30.9). Read on 2026-11-29.
+const TOKEN_WITHOUT_OWNER_SINCE: Minor = Minor(31);
+const TOKEN_WITHOUT_OWNER_BACKPORT: (Minor, &str) = (Minor(30), " before 1.30.9");
 
 /// The default of the API server (kubernetes/api, `core/v1/types.go`).
 const DEFAULT_GRACE_PERIOD: u64 = 30;
@@ -16,7 +22,39 @@ const DEFAULT_GRACE_PERIOD: u64 = 30;
 /// The fields of a pod spec for Windows that the API server rejects, or that have no effect or fail, with paths in the
 /// spec.
 fn fields(spec: &Value, minor: Minor) -> Vec<Finding> {
-    winpool_workload::field_issues(spec, minor).into_iter().map(finding).collect()
+    let fails = minor < TOKEN_WITHOUT_OWNER_SINCE && has_owned_token(spec);
+    let issues = winpool_workload::field_issues(spec, minor).into_iter();
+    issues
+        .map(|issue| if fails && is_ignored_user(&issue) { token_owner(issue.path, minor) } else { finding(issue) })
+        .collect()
+}
+
+fn is_ignored_user(FieldIssue { path, kind }: &FieldIssue) -> bool {
+    matches!(kind, FieldIssueKind::Ignored(_)) && path.ends_with("securityContext.runAsUser")
+}
+
+/// A user for whom the kubelet sets the owner of a token, which fails on Windows.
+fn token_owner(path: String, minor: Minor) -> Finding {
+    let patch = if minor == TOKEN_WITHOUT_OWNER_BACKPORT.0 { TOKEN_WITHOUT_OWNER_BACKPORT.1 } else { "" };
+    let problem =
+        format!("kubelets of Kubernetes {minor}{patch} cannot mount the token of the pod, because it has runAsUser");
+    Finding::new(Code::RunAsUser, path, problem)
+}
+
+/// Whether the kubelet sets the owner of a token: all containers have the same user, and the token is mounted (kubernetes/kubernetes,
+/// `FsUserFrom` in `pkg/volume/util/util.go`, 1.30.14).
+fn has_owned_token(spec: &Value) -> bool {
+    let of_pod = &spec["securityContext"]["runAsUser"];
+    let containers = at(spec, "containers[]").into_iter();
+    let users: Vec<&Value> = containers
+        .map(|(_, container)| {
+            Some(&container["securityContext"]["runAsUser"]).filter(|own| !own.is_null()).unwrap_or(of_pod)
+        })
+        .collect();
+    let is_one = users.first().is_some_and(|first| !first.is_null() && users.iter().all(|user| user == first));
+    let is_mounted = spec["automountServiceAccountToken"] != false
+        || !at(spec, "volumes[].projected.sources[].serviceAccountToken").is_empty();
+    is_one && is_mounted
 }
 
 fn finding(FieldIssue { path, kind }: FieldIssue) -> Finding {
@@ -60,7 +98,12 @@ fn unsupported(feature: Feature) -> (Code, &'static str) {
 
 /// The findings about the fields of a pod for Windows.
 pub(super) fn check(workload: &Workload<'_>, spec: &Value, target: TargetCluster) -> Vec<Finding> {
+    let of_docker = docker::check(spec, target.runtime);
     let mut findings = fields(spec, target.minor);
+    // A single file is no matter of the version of containerd.
+    findings
+        .retain(|finding| finding.code != Code::SubPath || of_docker.iter().all(|docker| docker.path != finding.path));
+    findings.extend(of_docker);
     findings.extend(host_process::check(workload, spec));
     findings.extend(windows_options::check(spec));
     findings.extend(grace_period(spec, target.runtime));

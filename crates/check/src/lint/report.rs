@@ -31,6 +31,8 @@ pub struct LintReport {
     pub failed_lookups: BTreeMap<String, String>,
     /// The number of workloads with known issues that depend on versions that the manifests do not have.
     pub undetermined: usize,
+    /// The workloads that select Windows nodes by label alone, if no pool in the manifests has the taints.
+    pub untolerating: Vec<String>,
     /// The machines for Windows whose version is not compared, with the reason.
     pub unjudged_machines: Vec<String>,
 }
@@ -87,12 +89,28 @@ impl LintReport {
                  nodes -o yaml"
             )
         });
+        let untolerating = (!self.untolerating.is_empty()).then(|| {
+            let (count, all) = (counted(self.untolerating.len(), "workload"), some_of(&self.untolerating));
+            format!(
+                "taints not checked of {count}: {all}. Without runtimeClassName: windows-ltsc2022 (or the class of another release) or a \
+                 toleration of os=windows:NoSchedule they stay Pending on the nodes of a pool, which has this taint by default. Add the \
+                 manifests of the pools"
+            )
+        });
         let machines = (!self.unjudged_machines.is_empty()).then(|| {
             let count = counted(self.unjudged_machines.len(), "group");
             let all = self.unjudged_machines.join(", ");
             format!("known issues and version skew of {count} of machines not checked: {all}")
         });
-        empty.chain(ignored).chain(kinds).chain(undetermined).chain(machines).chain(lookups).chain(gone).collect()
+        empty
+            .chain(ignored)
+            .chain(kinds)
+            .chain(undetermined)
+            .chain(untolerating)
+            .chain(machines)
+            .chain(lookups)
+            .chain(gone)
+            .collect()
     }
 }
 

@@ -40,13 +40,13 @@ pub fn check(manifests: Manifests, target: TargetCluster, lookups: &LookupFn<'_>
     checker.add_problems(Code::Unreadable, problems);
     checker.add_problems(Code::ResourceInvalid, own_problems);
     // Services and volumes are checked against all other objects.
-    let (last, others): (Vec<_>, Vec<_>) = objects
-        .iter()
-        .enumerate()
-        .partition(|(_, manifest)| is_service(&manifest.object) || is_volume(&manifest.object));
+    let (last, others): (Vec<_>, Vec<_>) = objects.iter().enumerate().partition(|(_, manifest)| {
+        is_service(&manifest.object) || is_volume(&manifest.object) || is_storage(&manifest.object)
+    });
     others.into_iter().chain(last).for_each(|(index, manifest)| checker.check(index, manifest));
     let Checker { context, mut report, findings, suppressions } = checker;
     report.undetermined = context.undetermined;
+    report.untolerating = context.untolerating;
     report.findings = suppressions.apply(findings);
     // An unused comment may belong to a document that could not be read.
     report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unreadable.contains(&found.file));
@@ -81,6 +81,7 @@ impl Checker<'_> {
             _ if is_service(object) => super::service(&value, context),
             _ if is_class(object) => super::runtime_class(&value, context),
             _ if is_volume(object) => volume::check(&value, context),
+            (_, "storage.k8s.io", "StorageClass") => volume::class(&value, context).into_iter().collect(),
             (_, "kubelet.config.k8s.io", "KubeletConfiguration") => {
                 kubelet_configuration::check(&value, context.target.minor)
             }
@@ -107,6 +108,10 @@ fn is_service(object: &Object) -> bool {
 
 fn is_volume(object: &Object) -> bool {
     (object.group(), object.kind()) == ("", "PersistentVolume")
+}
+
+fn is_storage(object: &Object) -> bool {
+    (object.group(), object.kind()) == ("storage.k8s.io", "StorageClass")
 }
 
 fn is_class(object: &Object) -> bool {
@@ -177,6 +182,9 @@ fn context<'a>(
     context.selected_keys = selected_keys(&resources);
     // A node without its versions is not checked.
     context.nodes = LintedNodes::new(&snapshot, &nodes_among(objects, &mut Vec::new()));
+    let is_eks =
+        |object: &Object| matches!(object.kind(), "Node" | "WindowsNodePool") && object.contains("eks.amazonaws.com/");
+    context.is_eks = all().any(is_eks);
     context.machines = LintedMachines::new(&snapshot, &of_cluster_api, context.given_minor());
     (context, problems)
 }

@@ -1,9 +1,9 @@
 //! Services with pods on Windows nodes.
 
 use serde_json::Value;
-use winpool_core::image::HostNode;
+use winpool_core::{image::HostNode, json_path::fields as at};
 use winpool_facts::{
-    OsVersion,
+    Minor, OsVersion,
     service_limits::{DSR_GATE_ON_SINCE, MAX_ENDPOINTS, PRESERVE_DESTINATION, SESSION_AFFINITY_SINCE, max_endpoints},
 };
 
@@ -14,7 +14,7 @@ pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if metadata["annotations"][PRESERVE_DESTINATION] == "true" {
         let path = format!("metadata.annotations[{PRESERVE_DESTINATION}]");
-        findings.push(needs_dsr(Code::PreserveDestination, &path, context));
+        findings.extend(needs_dsr(Code::PreserveDestination, &path, context));
     }
     let namespace = metadata["namespace"].as_str().unwrap_or_default();
     let selected = context.selected_workloads(namespace, &spec["selector"]);
@@ -22,7 +22,7 @@ pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
         return findings;
     }
     if spec["externalTrafficPolicy"] == "Local" {
-        findings.push(needs_dsr(Code::LocalTrafficPolicy, "spec.externalTrafficPolicy", context));
+        findings.extend(needs_dsr(Code::LocalTrafficPolicy, "spec.externalTrafficPolicy", context));
     }
     if spec["ipFamilies"].as_array().is_some_and(|families| families.len() == 1 && families[0] == "IPv6") {
         findings.push(Finding::new(Code::IpFamily, "spec.ipFamilies", "ipFamilies has only IPv6"));
@@ -36,10 +36,26 @@ pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     findings
 }
 
-fn needs_dsr(code: Code, path: &str, context: &LintContext<'_>) -> Finding {
+/// A field that needs Direct Server Return; `None` if every kube-proxy for Windows in the manifests uses it.
+fn needs_dsr(code: Code, path: &str, context: &LintContext<'_>) -> Option<Finding> {
     let minor = context.target.minor;
     let gate = if minor < DSR_GATE_ON_SINCE { ", as is its feature gate WinDSR" } else { "" };
-    Finding::new(code, path, format!("Direct Server Return is off by default in Kubernetes {minor}{gate}"))
+    let problem = match context.dsr.first() {
+        Some(true) => return None,
+        Some(false) => "kube-proxy in the manifests does not use Direct Server Return".to_owned(),
+        None => format!("Direct Server Return is off by default in Kubernetes {minor}{gate}"),
+    };
+    Some(Finding::new(code, path, problem))
+}
+
+/// Whether the arguments of a kube-proxy enable Direct Server Return, and its gate where it is off by default.
+pub fn uses_dsr(spec: &Value, minor: Minor) -> bool {
+    let texts = ["containers[].command[]", "containers[].args[]"].into_iter().flat_map(|path| at(spec, path));
+    // The arguments may be in a script.
+    let text = texts.filter_map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" ").to_lowercase();
+    let has = |option: &str| text.contains(option);
+    let is_on = has("--enable-dsr=true") || (has("--enable-dsr") && !has("--enable-dsr="));
+    is_on && !has("windsr=false") && (minor >= DSR_GATE_ON_SINCE || has("windsr=true"))
 }
 
 fn session_affinity(spec: &Value, hosts: &[&HostNode]) -> Vec<Finding> {

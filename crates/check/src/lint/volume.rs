@@ -1,9 +1,12 @@
-//! PersistentVolumes that Windows nodes cannot mount.
+//! PersistentVolumes and storage classes that Windows nodes cannot mount.
 
 use serde_json::Value;
 use winpool_core::json_path::fields as at;
 
 use super::{Code, Finding, LintContext};
+
+/// The driver of SMB shares.
+const SMB_DRIVER: &str = "smb.csi.k8s.io";
 
 /// The types of volumes that Windows nodes cannot mount.
 const TYPES: [(&str, Code, &str); 2] =
@@ -22,7 +25,28 @@ pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
         };
         Some(Finding::new(*code, format!("spec.{field}"), problem))
     };
-    found.filter_map(finding).collect()
+    let mut findings: Vec<_> = found.filter_map(finding).collect();
+    if user.is_some() || requires_windows(spec) {
+        let is_smb = spec["csi"]["driver"] == SMB_DRIVER;
+        findings.extend(smb_source(&spec["csi"]["volumeAttributes"], "spec.csi.volumeAttributes").filter(|_| is_smb));
+    }
+    findings
+}
+
+/// The findings of a StorageClass, if workloads for Windows are in the manifests.
+pub fn class(object: &Value, context: &LintContext<'_>) -> Option<Finding> {
+    let is_smb = object["provisioner"] == SMB_DRIVER && context.has_windows_workloads();
+    smb_source(&object["parameters"], "parameters").filter(|_| is_smb)
+}
+
+/// A share of a server with a name of the DNS of the cluster, which the node does not use: the driver mounts it on the node
+/// (kubernetes-csi/csi-driver-smb, issue 294, read on 2026-11-29).
+fn smb_source(parameters: &Value, path: &str) -> Option<Finding> {
+    let source = parameters["source"].as_str()?;
+    let server = source.trim_start_matches(['/', '\\']).split(['/', '\\']).next()?.to_lowercase();
+    let is_of_cluster = server.ends_with(".svc") || server.contains(".svc.");
+    let problem = format!("{server} is a name that only pods resolve, and the node mounts the share");
+    is_of_cluster.then(|| Finding::new(Code::SmbSource, format!("{path}.source"), problem))
 }
 
 /// Whether the volume is for Windows nodes only: each of the alternatives requires Windows.

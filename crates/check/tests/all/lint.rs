@@ -196,7 +196,7 @@ fn several_files_are_checked_together() {
     fs::write(folder.path().join("pool.yaml"), parts[0]).unwrap();
     fs::write(&file, parts[1]).unwrap();
     let lint = |path: &Path| lint(&[path.to_owned()], None, ContainerRuntime::Containerd(()), &|_| None);
-    assert_eq!(codes(&lint(&file)), ["10 image-unchecked"], "the nodes are unknown");
+    assert_eq!(codes(&lint(&file)), ["10 image-build"], "by the class that winpool creates by default");
     let together = lint(folder.path());
     assert_eq!(codes(&together), ["10 image-build"]);
     assert_eq!(together.findings[0].file, file.to_str().unwrap());

@@ -4,5 +4,6 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bounds;
+mod doctor;
 mod foreign_text;
 mod lint;

@@ -15,8 +15,10 @@ use winpool_core::object_key;
 
 use crate::doctor::case::{
     Case, Checked, Observation, PodState, START, Undetermined, containers, contains_one, name, node_of, phase,
-    pod_condition, uses_host_network,
+    pod_condition, unless_unknown, uses_host_network,
 };
+
+use super::young_pod;
 
 /// What a node needs as a DaemonSet.
 #[derive(Clone, Copy)]
@@ -51,10 +53,16 @@ impl RequiredSet {
     }
 }
 
+/// The DaemonSets of a component, if they could be read.
+pub fn sets_of<'e>(case: &Case<'e>, component: RequiredSet) -> Vec<&'e DaemonSet> {
+    case.evidence.daemon_sets().unwrap_or_default().iter().filter(|set| component.is(set)).collect()
+}
+
 /// DaemonSets of a component whose pod on a node is missing or not ready.
 pub fn component(case: &Case<'_>, component: RequiredSet) -> Checked {
     let nodes = case.evidence.nodes()?;
-    let sets: Vec<_> = case.evidence.daemon_sets()?.iter().filter(|set| component.is(set)).collect();
+    case.evidence.daemon_sets()?;
+    let sets = sets_of(case, component);
     let pods = case.evidence.pods()?;
     if sets.is_empty() && component.always && !nodes.is_empty() {
         let what = component.name;
@@ -62,10 +70,19 @@ pub fn component(case: &Case<'_>, component: RequiredSet) -> Checked {
         return Err(Undetermined::NotShown(reason));
     }
     let pairs = sets.iter().flat_map(|set| nodes.iter().map(move |node| (*set, node)));
-    Ok(pairs.filter_map(|(set, node)| pod_problem(case, pods, set, node)).collect())
+    let (mut observed, mut young) = (Vec::new(), Vec::new());
+    for (set, node) in pairs {
+        match pod_problem(case, pods, set, node) {
+            Some(Ok(problem)) => observed.push(problem),
+            Some(Err(pod)) => young.push(pod),
+            None => {}
+        }
+    }
+    unless_unknown(observed, young, Undetermined::Young)
 }
 
-fn pod_problem(case: &Case<'_>, pods: &[Pod], set: &DaemonSet, node: &Node) -> Option<Observation> {
+/// The problem of the pod of a set on a node; `Err` if the pod is new.
+fn pod_problem(case: &Case<'_>, pods: &[Pod], set: &DaemonSet, node: &Node) -> Option<Result<Observation, String>> {
     let place = format!("DaemonSet {}", object_key(&set.metadata));
     let node_name = name(&node.metadata);
     let of_set = |pod: &&Pod| {
@@ -73,13 +90,13 @@ fn pod_problem(case: &Case<'_>, pods: &[Pod], set: &DaemonSet, node: &Node) -> O
         node_of(pod) == node_name && owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
     };
     let Some(pod) = pods.iter().find(of_set) else {
-        return selects(set, node).then(|| Observation::of_node(node_name, place, "has no pod on this node"));
+        return selects(set, node).then(|| Ok(Observation::of_node(node_name, place, "has no pod on this node")));
     };
     let age = pod.metadata.creation_timestamp.as_ref().map(|Time(at)| case.now().duration_since(*at));
     let is_new = age.is_some_and(|age| age < START);
     let is_ready = pod_condition(pod, "Ready") == Some("True");
     let text = || format!("pod {} is {} and not ready", object_key(&pod.metadata), phase(pod));
-    (!is_ready && !is_new).then(|| Observation::of_node(node_name, place, text()))
+    (!is_ready).then(|| if is_new { Err(young_pod(pod)) } else { Ok(Observation::of_node(node_name, place, text())) })
 }
 
 /// Whether a DaemonSet certainly selects a node: by a selector that names Windows, and without an affinity.

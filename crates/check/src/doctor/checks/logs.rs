@@ -5,21 +5,27 @@ use winpool_core::{Objects, text::some_of};
 
 use crate::doctor::{
     case::{Case, Checked, Observation, Undetermined},
-    evidence::{LogContent, NodeLog},
+    evidence::{LogContent, NodeLog, Unavailable},
+    symptoms::{is_of, row_of_line},
 };
 
-/// The last line of each log of these services with one of these texts. Without one, the symptom is not determinable.
-pub fn logged(case: &Case<'_>, services: &[&str], texts: &[&str], command: &'static str) -> Checked {
-    let undetermined = |because: String| Undetermined::NotShownByNode { because, command };
+/// All logs of nodes, with the ends that their agents have read.
+pub fn logs(case: &Case<'_>) -> Result<Vec<NodeLog>, Unavailable> {
     let configs = case.node_configs().ok().into_iter().flat_map(Objects::values);
     let by_agents: Vec<_> =
         configs.filter_map(|config| Some(logs_of(&config.name, case.answer(config)?))).flatten().collect();
-    let logs = match case.evidence.node_logs() {
-        Err(unavailable) if by_agents.is_empty() => return Err(undetermined(unavailable.to_string())),
-        logs => logs.unwrap_or_default(),
-    };
-    let of_services = logs.iter().chain(&by_agents).filter(|log| services.contains(&log.service.as_str()));
-    let observed: Vec<_> = of_services.clone().filter_map(|log| observation(log, texts)).collect();
+    match case.evidence.node_logs() {
+        Err(unavailable) if by_agents.is_empty() => Err(unavailable),
+        logs => Ok(logs.unwrap_or_default().iter().cloned().chain(by_agents).collect()),
+    }
+}
+
+/// The last line of each log of these services that this row explains. Without one, the symptom is not determinable.
+pub fn logged(case: &Case<'_>, code: &str, services: &[&str], command: &'static str) -> Checked {
+    let undetermined = |because: String| Undetermined::NotShownByNode { because, command };
+    let logs = logs(case).map_err(|unavailable| undetermined(unavailable.to_string()))?;
+    let of_services = logs.iter().filter(|log| is_of(services, &log.service));
+    let observed: Vec<_> = of_services.clone().filter_map(|log| observation(log, code)).collect();
     let incomplete: Vec<_> = of_services.filter_map(gap).collect();
     match (&observed[..], &incomplete[..]) {
         ([], []) => Err(undetermined("no line of the logs shows it".to_owned())),
@@ -38,18 +44,16 @@ fn logs_of(node: &str, answer: &NodeDiagnosis) -> Vec<NodeLog> {
     answer.logs.iter().map(log).collect()
 }
 
-fn observation(log: &NodeLog, texts: &[&str]) -> Option<Observation> {
+fn observation(log: &NodeLog, code: &str) -> Option<Observation> {
     let LogContent::Read { place, lines, .. } = &log.content else { return None };
-    let line = lines.iter().rev().find(|line| texts.iter().any(|text| has_parts(line, text)))?;
-    Some(Observation::of_node(&log.node, format!("log of {}, {place}", log.service), line))
+    let explains = |line: &str| row_of_line(&log.service, line).is_some_and(|row| row.entry.code == code);
+    let line = lines.iter().rev().find(|line| explains(line))?;
+    Some(Observation::of_node(&log.node, log_place(&log.service, place), line))
 }
 
-/// Whether a line has the parts of a text in their order, which `…` separates.
-fn has_parts(line: &str, text: &str) -> bool {
-    let line = line.to_lowercase();
-    let after = |rest: &'_ str, part: &str| rest.find(part).map(|at| at + part.len());
-    let mut at = 0;
-    text.split('…').all(|part| after(&line[at..], part).map(|length| at += length).is_some())
+/// The name of a log in reports.
+pub fn log_place(service: &str, place: &str) -> String {
+    format!("log of {service}, {place}")
 }
 
 fn gap(NodeLog { node, service, content }: &NodeLog) -> Option<String> {

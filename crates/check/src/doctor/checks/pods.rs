@@ -2,115 +2,95 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::{
-    api::core::v1::{ContainerState, ContainerStatus, Pod},
-    apimachinery::pkg::apis::meta::v1::Time,
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
+use winpool_api::names::label;
+use winpool_core::{
+    image::{Reference, tag},
+    object_key,
+    text::some_of,
 };
-use winpool_core::{object_key, text::some_of};
-use winpool_facts::{
-    exit_codes::{IMAGE_MISMATCH, exit_code},
-    runtime_errors::is_platform_mismatch,
-};
-use winpool_workload::runtime_messages;
+use winpool_facts::runtime_errors::MISMATCH_ERRORS;
 
-use crate::doctor::case::{
-    Case, Checked, Observation, PodState, START, containers, contains_one, phase, uses_host_network,
+use crate::{
+    doctor::{
+        case::{
+            Case, Checked, Observation, PodState, START, Undetermined, containers, is_host_process, phase,
+            unless_unknown, uses_host_network,
+        },
+        errors::is_young,
+    },
+    lint::image_name,
 };
 
-/// The reasons of a container that waits for its image.
-const PULLING: &[&str] = &["ErrImagePull", "ImagePullBackOff"];
 /// What errors of a connection to a registry contain.
 pub const CONNECTION: &[&str] =
     &["connectex", "i/o timeout", "connection reset", "forcibly closed", "no such host", "tls handshake timeout"];
-
-/// The codes with which containers ended.
-fn exits(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, i32)> {
-    let code = |state: &Option<ContainerState>| Some(state.as_ref()?.terminated.as_ref()?.exit_code);
-    containers(pod).filter_map(move |one| Some((one, code(&one.state).or_else(|| code(&one.last_state))?)))
-}
-
-fn exits_with(case: &Case<'_>, has_name: impl Fn(&str) -> bool) -> Checked {
-    let pods = case.pods_in(PodState::NotReady)?;
-    let ended = pods.into_iter().flat_map(|pod| exits(pod).map(move |(container, code)| (pod, container, code)));
-    let observed = ended.filter_map(|(pod, container, code)| {
-        let row = exit_code(code).filter(|row| has_name(row.name))?;
-        let text = format!("exit code {code} (0x{:08X} {}): {}", row.code, row.name, row.meaning);
-        Some(Observation::of_pod(pod, format!("container {}", container.name), text))
-    });
-    Ok(observed.collect())
-}
-
-/// Containers that Windows ended.
-pub fn exit_codes(case: &Case<'_>) -> Checked {
-    exits_with(case, |name| name != IMAGE_MISMATCH)
-}
-
-/// The messages of the container runtime about containers.
-fn messages(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, &str)> {
-    containers(pod).flat_map(|one| runtime_messages(one).map(move |message| (one, message)))
-}
-
-/// Images that do not match the Windows of the node.
-pub fn image_mismatch(case: &Case<'_>) -> Checked {
-    let mut observed = exits_with(case, |name| name == IMAGE_MISMATCH)?;
-    let pods = case.pods_in(PodState::NotReady)?;
-    let reported = pods.iter().flat_map(|pod| messages(pod).map(move |(container, text)| (pod, container, text)));
-    observed.extend(
-        reported
-            .filter(|(_, _, text)| is_platform_mismatch(text))
-            .map(|(pod, container, text)| Observation::of_pod(pod, format!("container {}", container.name), text)),
-    );
-    if observed.is_empty() {
-        observed = case.events_with(PodState::NotReady, &["Failed"], is_platform_mismatch)?;
+/// What errors about an image that does not match the host contain, also as the exit code of a container.
+pub const MISMATCH: &[&str] = &{
+    let mut texts = ["hcs_e_image_mismatch"; MISMATCH_ERRORS.len() + 1];
+    let mut index = 0;
+    while index < MISMATCH_ERRORS.len() {
+        texts[index] = MISMATCH_ERRORS[index];
+        index += 1;
     }
-    Ok(observed)
-}
+    texts
+};
 
-/// Images that cannot be pulled, for another reason than their platform or the network.
-pub fn image_pull(case: &Case<'_>) -> Checked {
-    let is_pulling =
-        |pod: &&Pod| containers(pod).any(|one| waiting(one).is_some_and(|(reason, _)| PULLING.contains(&reason)));
-    let pods: Vec<_> = case.pods_in(PodState::NotReady)?.into_iter().filter(is_pulling).collect();
-    if pods.is_empty() {
-        return Ok(Vec::new());
-    }
-    let events = case.events(&pods, &["Failed"])?;
-    let has_other_cause = |text: &str| is_platform_mismatch(text) || contains_one(text, CONNECTION);
-    let observed = pods.into_iter().filter_map(|pod| {
-        let of_pod = events.iter().filter(|(about, _)| about.metadata.uid == pod.metadata.uid);
-        let of_pod = of_pod.filter_map(|(_, event)| event.message.as_deref());
-        let texts: Vec<&str> = of_pod.chain(messages(pod).map(|(_, text)| text)).collect();
-        let text = texts.iter().find(|text| contains_one(text, &["pull"])).copied().unwrap_or_default();
-        (!texts.iter().any(|text| has_other_cause(text))).then(|| Observation::of_pod(pod, "image", text))
-    });
-    Ok(observed.collect())
-}
-
-fn waiting(container: &ContainerStatus) -> Option<(&str, &str)> {
-    let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    Some((waiting.reason.as_deref()?, waiting.message.as_deref().unwrap_or_default()))
-}
-
-/// Pods that have waited for their containers for long, without an event of a failure.
+/// Pods that have waited for their containers for long, without an error.
 pub fn container_creating(case: &Case<'_>) -> Checked {
-    let since = |pod: &Pod| pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|Time(at)| *at);
-    let is_late = |pod: &&Pod| since(pod).is_some_and(|at| case.now().duration_since(at) > START);
-    let pods: Vec<_> = case.pods_in(PodState::NotStarted)?.into_iter().filter(is_late).collect();
-    if pods.is_empty() {
-        return Ok(Vec::new());
-    }
-    let with_event = case.events(&pods, &["FailedCreatePodSandBox", "Failed", "FailedMount", "FailedAttachVolume"])?;
-    let with_event: BTreeSet<_> = with_event.iter().map(|(pod, _)| &pod.metadata.uid).collect();
-    let without_event = pods.into_iter().filter(|pod| !with_event.contains(&pod.metadata.uid));
-    let observed = without_event.filter_map(|pod| {
-        let (reason, _) = containers(pod).find_map(waiting).filter(|(reason, _)| !PULLING.contains(reason))?;
-        Some(Observation::of_pod(
-            pod,
-            "state",
-            format!("{reason} since {}, without an event of a failure", since(pod)?),
-        ))
+    let with_error: BTreeSet<_> = case.errors()?.iter().map(|error| &error.pod.metadata.uid).collect();
+    let pods = case.pods_in(PodState::NotStarted)?.into_iter();
+    let waiting = pods.filter(|pod| !with_error.contains(&pod.metadata.uid));
+    let (young, late): (Vec<_>, Vec<_>) = waiting.partition(|pod| is_young(pod, case.now()));
+    let observed = late.into_iter().filter_map(|pod| {
+        let Time(since) = pod.status.as_ref()?.start_time.as_ref()?;
+        let reason = containers(pod).find_map(|one| one.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
+        let text = format!("{} since {since}, without an event of a failure", reason.unwrap_or("Pending"));
+        Some(Observation::of_pod(pod, "state", text))
     });
+    unless_unknown(observed.collect(), young.into_iter().map(young_pod).collect(), Undetermined::Young)
+}
+
+/// A pod that is new.
+pub fn young_pod(pod: &Pod) -> String {
+    let began = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    let since = began.map(|Time(at)| format!(", which began at {at}")).unwrap_or_default();
+    format!(
+        "Pod {}{since}: images for Windows are large, so look again after {} minutes",
+        object_key(&pod.metadata),
+        START.as_mins()
+    )
+}
+
+/// Pods for Linux by what they have, that are on a node and do not run.
+pub fn linux_pods(case: &Case<'_>) -> Checked {
+    let pods = case.pods_in(PodState::NotReady)?.into_iter();
+    let observed = pods.filter_map(|pod| Some(Observation::of_pod(pod, "spec", linux_mark(pod)?)));
     Ok(observed.collect())
+}
+
+/// What shows that a pod is for Linux, if nothing shows that it is for Windows.
+fn linux_mark(pod: &Pod) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let selected = spec.node_selector.as_ref().and_then(|selector| selector.get(label::OS)).map(String::as_str);
+    let os = spec.os.as_ref().map(|os| os.name.as_str());
+    let images: Vec<Reference> =
+        spec.containers.iter().filter_map(|container| container.image.as_deref()?.parse().ok()).collect();
+    let is_for_windows = selected == Some("windows")
+        || os == Some("windows")
+        || spec.runtime_class_name.is_some()
+        || is_host_process(pod)
+        || images.iter().any(|image| tag::suggested(image).is_some());
+    let user = spec.security_context.as_ref().and_then(|context| context.run_as_user);
+    match (os, user) {
+        _ if is_for_windows => None,
+        (Some("linux"), _) => Some("os.name is linux".to_owned()),
+        (_, Some(user)) => Some(format!("runAsUser is {user}, and nothing selects Windows nodes")),
+        _ => {
+            let image = images.iter().find(|image| image_name::suggests_linux(image))?;
+            Some(format!("the image {image} is for Linux by its name, and nothing selects Windows nodes"))
+        }
+    }
 }
 
 /// Pods that should have been removed.
@@ -160,6 +140,7 @@ pub fn duplicate_addresses(case: &Case<'_>) -> Checked {
 pub fn dns_policy(case: &Case<'_>) -> Checked {
     let has_policy =
         |pod: &&Pod| pod.spec.as_ref().and_then(|spec| spec.dns_policy.as_deref()) == Some("ClusterFirstWithHostNet");
-    let pods = case.pods()?.into_iter().filter(has_policy);
+    // A HostProcess container uses the names of the host.
+    let pods = case.pods()?.into_iter().filter(has_policy).filter(|pod| !is_host_process(pod));
     Ok(pods.map(|pod| Observation::of_pod(pod, "dnsPolicy", "ClusterFirstWithHostNet")).collect())
 }

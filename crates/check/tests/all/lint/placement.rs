@@ -87,6 +87,86 @@ fn the_placement_of_a_pod_is_read_from_all_its_fields_and_the_other_manifests() 
     }
 }
 
+#[test]
+fn a_daemon_set_is_never_told_to_use_a_class_which_its_controller_ignores() {
+    let remedies = |text: &str| {
+        let found = check(text).findings.into_iter();
+        found.map(|found| format!("{}: {}", found.finding.code, found.finding.remedy)).collect::<Vec<_>>()
+    };
+    let expected = "os-selector-missing: set nodeSelector: {kubernetes.io/os: windows} in the template";
+    assert_eq!(remedies(&pod("DaemonSet", "os: {name: windows}", "a:1")), [expected]);
+    let class = "os: {name: windows}, runtimeClassName: windows-ltsc2022";
+    for text in [pod("DaemonSet", class, "a:1"), POOLS.to_owned() + &pod("DaemonSet", class, "a:1")] {
+        let remedies = remedies(&text);
+        assert!(remedies.len() == 1 && remedies[0].starts_with("daemonset-runtime-class: "), "{remedies:?}");
+    }
+}
+
+#[test]
+fn without_pools_the_names_that_winpool_gives_by_default_are_known() {
+    let with_class = |class: &str, image: &str| {
+        found(&pod("Pod", &format!("os: {{name: windows}}, runtimeClassName: {class}"), image))
+    };
+    let core = "mcr.microsoft.com/windows/servercore:ltsc2019";
+    let table: [(&str, &str, &[&str]); 6] = [
+        ("windows-ltsc2019", core, &[]),
+        ("windows-ltsc2022", core, &["5 image-build"]),
+        ("windows-2022", core, &["5 image-unchecked"]),
+        ("windows-ltsc-2022", "a:1", &["5 class-undefined"]),
+        ("window-ltsc2022", "a:1", &["5 class-undefined"]),
+        ("gpu", "a:1", &[]),
+    ];
+    for (class, image, expected) in table {
+        assert_eq!(with_class(class, image), expected, "{class}");
+    }
+    let windows = "os: {name: windows}, nodeSelector: {kubernetes.io/os: windows}";
+    let tolerant = format!("{windows}, tolerations: [{{key: os, value: windows}}]");
+    assert_eq!(check(&pod("Pod", windows, "a:1")).untolerating, ["Pod a"]);
+    for text in [pod("Pod", &tolerant, "a:1"), POOLS.to_owned() + &pod("Pod", &tolerant, "a:1")] {
+        assert_eq!(check(&text).untolerating, [""; 0]);
+    }
+}
+
+#[test]
+fn a_pod_for_linux_may_be_scheduled_to_a_pool_without_taints_whatever_its_os_name() {
+    let pool = POOLS.replace("{agentpool: web}}}", "{agentpool: web}}, taints: []}");
+    for (spec, expected) in [
+        ("os: {name: linux}", vec!["15 linux-tolerance"]),
+        ("restartPolicy: Never", vec!["15 linux-tolerance"]),
+        ("nodeSelector: {kubernetes.io/os: linux}", vec![]),
+    ] {
+        assert_eq!(found(&(pool.clone() + &pod("Pod", spec, "nginx:1.27"))), expected, "{spec}");
+        assert_eq!(found(&(POOLS.to_owned() + &pod("Pod", spec, "nginx:1.27"))), [""; 0], "{spec}");
+    }
+}
+
+#[test]
+fn kube_proxy_in_the_manifests_decides_whether_a_local_policy_works() {
+    let text = fs::read_to_string("tests/lint/local-traffic-policy/bad.yaml").unwrap();
+    let proxy = |args: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: kube-proxy-windows}}\nspec:\n  template:\n    metadata: {{labels: {{a: b}}}}\n    \
+             spec:\n      os: {{name: windows}}\n      nodeSelector: {{kubernetes.io/os: windows}}\n      hostNetwork: true\n      \
+             securityContext: {{windowsOptions: {{hostProcess: true, runAsUserName: 'NT AUTHORITY\\SYSTEM'}}}}\n      \
+             tolerations: [{{operator: Exists}}]\n      containers:\n      - {{name: a, image: 'sigwindowstools/kube-proxy:v1.34.1', resources: \
+             {{limits: {{memory: 1Gi}}}}, args: [{args}]}}\n---\n{text}"
+        )
+    };
+    let local = |text: &str, minor: u32| {
+        let report = check_bytes(text.as_bytes(), Some(Minor(minor)), &|_| None);
+        report.findings.iter().any(|found| found.finding.code == Code::LocalTrafficPolicy)
+    };
+    for (args, in_1_32, in_1_34) in [
+        ("'--enable-dsr=true', '--feature-gates=WinDSR=true'", false, false),
+        ("'--enable-dsr=true'", true, false),
+        ("'kube-proxy.exe --enable-dsr=true --feature-gates=WinDSR=true'", false, false),
+        ("'--enable-dsr=false'", true, true),
+        ("'--v=4'", true, true),
+    ] {
+        assert_eq!((local(&proxy(args), 32), local(&proxy(args), 34)), (in_1_32, in_1_34), "{args}");
+    }
+}
+
 /// A pool with ltsc2022 and one with ltsc2019.
 const POOLS: &str = "---
 apiVersion: winpool.dev/v1alpha1
@@ -179,5 +259,5 @@ fn messages_about_placement_are_those_of_the_operator() {
     );
     insta::assert_snapshot!(messages(&pod("Pod", &in_conflict, core_2019)), @"placement-conflict: nodeSelector has node.kubernetes.io/windows-build=10.0.17763, and RuntimeClass windows-ltsc2022 has node.kubernetes.io/windows-build=10.0.20348. No node runs a pod for another operating system, and the API server rejects a nodeSelector that contradicts the RuntimeClass. | use the same values");
     let undeclared = pod("Pod", "tolerations: [{key: os, operator: Exists}]", "a:1");
-    insta::assert_snapshot!(messages(&undeclared), @"linux-tolerance: the pod can be scheduled to Windows nodes, because it tolerates the taints of pool web-2019. Its image does not run on Windows nodes. | set nodeSelector: {kubernetes.io/os: linux}, or windows if the image is for Windows");
+    insta::assert_snapshot!(messages(&undeclared), @"linux-tolerance: the pod can be scheduled to Windows nodes, because it tolerates the taints of pool web-2019. Its image does not run on Windows nodes. The scheduler ignores spec.os.name. | set nodeSelector: {kubernetes.io/os: linux}, or windows if the image is for Windows");
 }
