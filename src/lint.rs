@@ -32,9 +32,14 @@ use winpool_core::{
     tables,
     text::counted,
 };
-use winpool_facts::{ContainerRuntime, support};
+use winpool_facts::{ContainerRuntime, Minor, support};
 
-use super::{CommandError, connect, input, output, registry, render::minor};
+use super::{CommandError, connect, input, output, registry, render::minor_since};
+
+/// The version of the manifests' cluster. Pods have `spec.os` since 1.23, with which the rules for Windows begin.
+fn minor(text: &str) -> Result<Minor, CommandError> {
+    minor_since(text, Minor(23))
+}
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

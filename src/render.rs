@@ -134,9 +134,14 @@ fn expected_nodes(kubernetes: &[String], containerd: &[String]) -> Result<Vec<Ex
 
 /// The value of `--kubernetes`.
 pub(super) fn minor(text: &str) -> Result<Minor, CommandError> {
+    minor_since(text, support::OLDEST)
+}
+
+/// The value of `--kubernetes` of a command that knows versions since this one.
+pub(super) fn minor_since(text: &str, oldest: Minor) -> Result<Minor, CommandError> {
     let minor = text.parse::<Minor>().map_err(|error| CommandError::Usage(format!("--kubernetes: {error}")))?;
-    if minor < support::OLDEST {
-        let text = format!("--kubernetes: {minor} is not supported. Use {} or later", support::OLDEST);
+    if minor < oldest {
+        let text = format!("--kubernetes: {minor} is not supported. Use {oldest} or later");
         return Err(CommandError::Usage(text));
     }
     Ok(minor)

@@ -15,8 +15,9 @@ use winpool_check::{
 use winpool_core::{Problem, text::closest};
 use winpool_facts::Minor;
 
+use super::minor;
 use super::path::relative;
-use crate::{CommandError, render::minor};
+use crate::CommandError;
 
 pub const FILE_NAME: &str = ".winpool-lint.yaml";
 
@@ -296,8 +297,8 @@ mod tests {
                 ".winpool-lint.yaml:1: kubernetes: must be a string, in quotes if it is a number: write a string, in quotes if it is a number",
             ),
             (
-                "kubernetes: '1.29'\n",
-                ".winpool-lint.yaml:1: kubernetes: 1.29 is not supported. Use 1.30 or later: write a version such as \"1.34\"",
+                "kubernetes: '1.22'\n",
+                ".winpool-lint.yaml:1: kubernetes: 1.22 is not supported. Use 1.23 or later: write a version such as \"1.34\"",
             ),
             ("failOn: never\n", ".winpool-lint.yaml:1: failOn: unknown value \"never\": write one of error, warning"),
             (

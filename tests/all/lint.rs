@@ -46,6 +46,11 @@ fn run(command: &mut Command, stdin: &str) -> Run {
     Run { status: status.code().unwrap(), stdout: text(stdout), stderr: text(stderr) }
 }
 
+/// What is printed of a pod that selects Windows nodes without a toleration.
+const TAINTS: &str = "winpool: taints not checked of 1 workload: Pod web. A pool has the taint os=windows:NoSchedule by default, and they do not \
+     tolerate it: add the toleration, or, other than in a DaemonSet, runtimeClassName: windows-ltsc2022 or the class of another release. \
+     With the manifests of the pools the taints are checked\n";
+
 /// A valid pod for Windows. Further fields of the container can be appended.
 const POD: &str = "\
 apiVersion: v1
@@ -63,7 +68,7 @@ spec:
 fn the_default_runtime_is_containerd() {
     let text = format!("{POD}    image: example.com/web:7\n  terminationGracePeriodSeconds: 60\n");
     for (args, found) in [
-        (&["--runtime", "docker"][..], &["11 grace-period-docker"][..]),
+        (&["--runtime", "docker"][..], &["4 docker-token", "11 grace-period-docker"][..]),
         (&["--runtime", "containerd"], &[]),
         (&[], &[]),
     ] {
@@ -88,7 +93,8 @@ fn text_is_a_line_for_each_finding_and_a_summary() {
 
     Run winpool explain CODE for the meaning of a code.
     ");
-    assert_eq!(run.stderr, "winpool: skipped: 1 ConfigMap\nwinpool: 1 error, 1 warning, 0 notes in 1 object\n");
+    let summary = "winpool: 1 error, 1 warning, 0 notes in 1 object\n";
+    assert_eq!(run.stderr, format!("winpool: skipped: 1 ConfigMap\n{TAINTS}{summary}"));
 }
 
 #[test]
@@ -113,7 +119,7 @@ fn invalid_usage_exits_with_2() {
         (&["-", "--config", "none.yaml"], "none.yaml:1: No such file"),
         (&["-", "--baseline", "none.json"], "baseline none.json: cannot be read: No such file"),
         (&["-", "--write-baseline"], "--write-baseline needs the name of a file: --baseline FILE"),
-        (&["-f", "-", "--kubernetes", "1.29"], "--kubernetes: 1.29 is not supported. Use 1.30 or later"),
+        (&["-f", "-", "--kubernetes", "1.22"], "--kubernetes: 1.22 is not supported. Use 1.23 or later"),
     ];
     for (args, text) in table {
         let run = winpool(folder.path(), args, "");

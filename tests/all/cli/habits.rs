@@ -158,8 +158,7 @@ fn explain_lists_all_explains_one_and_corrects_spelling() {
                  later, or use httpGet or tcpSocket probes.\n";
     assert_eq!((status, text.as_str()), (0, issue));
     let (status, text, error) = called("winpool", &["explain", "WouldStand"]);
-    let expected =
-        "winpool: WouldStand is no code, condition, reason, symptom or known issue. Did you mean WouldStrand?\n";
+    let expected = "winpool: WouldStand is no code, condition, reason, symptom or known issue, and no text of one. Did you mean WouldStrand?\n";
     assert_eq!((status, text.as_str(), error.as_str()), (2, "", expected));
 }
 

@@ -92,9 +92,9 @@ impl LintReport {
         let untolerating = (!self.untolerating.is_empty()).then(|| {
             let (count, all) = (counted(self.untolerating.len(), "workload"), some_of(&self.untolerating));
             format!(
-                "taints not checked of {count}: {all}. Without runtimeClassName: windows-ltsc2022 (or the class of another release) or a \
-                 toleration of os=windows:NoSchedule they stay Pending on the nodes of a pool, which has this taint by default. Add the \
-                 manifests of the pools"
+                "taints not checked of {count}: {all}. A pool has the taint os=windows:NoSchedule by default, and they do not tolerate \
+                 it: add the toleration, or, other than in a DaemonSet, runtimeClassName: windows-ltsc2022 or the class of another \
+                 release. With the manifests of the pools the taints are checked"
             )
         });
         let machines = (!self.unjudged_machines.is_empty()).then(|| {

@@ -6,7 +6,7 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use serde_json::Value;
 use winpool_api::names::{GROUP, annotation::LINT_IGNORE};
 use winpool_core::Objects;
-use winpool_facts::cluster_api::CORE_GROUP;
+use winpool_facts::{cluster_api::CORE_GROUP, support::OLDEST};
 use winpool_rules::pool::{Members, RuntimeClassView, configs::ExpectedNode};
 
 use super::{
@@ -165,7 +165,7 @@ fn context<'a>(
 ) -> (LintContext<'a>, Vec<LocatedProblem>) {
     let (resources, mut problems) = own_resources(objects);
     let mut snapshot = snapshot(&resources, Objects::default(), "");
-    let expected_nodes = [ExpectedNode { kubelet: target.minor, containerd: None }];
+    let expected_nodes = [ExpectedNode { kubelet: target.minor.max(OLDEST), containerd: None }];
     let rendered = render(&snapshot, &expected_nodes, &resources).unwrap_or_else(|found| {
         problems.extend(found);
         Default::default()
