@@ -49,7 +49,7 @@ fn a_pool_reports_known_issues_worst_first_unless_they_are_acknowledged() {
         ),
     ];
     for (kubelet, acknowledged, expected) in table {
-        let found = reported(kubelet, "containerd://2.3.4", acknowledged);
+        let found = reported(kubelet, "containerd://2.3.7", acknowledged);
         match (found, expected) {
             (None, None) => {}
             (Some((reason, message)), Some((wanted, begin))) => {
@@ -59,10 +59,10 @@ fn a_pool_reports_known_issues_worst_first_unless_they_are_acknowledged() {
             (found, expected) => panic!("{kubelet} {acknowledged}: {found:?} instead of {expected:?}"),
         }
     }
-    let (_, message) = reported("v1.28.0", "containerd://2.3.4", "CVE-2023-3676,typo").unwrap();
+    let (_, message) = reported("v1.28.0", "containerd://2.3.7", "CVE-2023-3676,typo").unwrap();
     let both = "winpool.dev/acknowledge-issues=CVE-2023-3676,CVE-2023-3955 --overwrite";
     assert!(message.contains(both), "it keeps what is acknowledged: {message}");
-    let (_, message) = reported("v1.28.0", "containerd://2.3.4", "typo").unwrap();
+    let (_, message) = reported("v1.28.0", "containerd://2.3.7", "typo").unwrap();
     for part in [
         "1 node runs kubelet v1.28.0. Upgrade kubelet to v1.28.1 or later. ",
         "To hide the first issue: kubectl annotate wnp web winpool.dev/acknowledge-issues=CVE-2023-3676 --overwrite. List the nodes: ",

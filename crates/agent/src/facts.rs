@@ -14,15 +14,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use toml::Table;
 use winpool_api::{DirectoryFacts, NodeFacts, ServiceFacts};
+use winpool_render::containerd::loses_bin_dir;
 
 use self::{machine::MachineAnswers, sddl::readers};
 use super::{
     host::{Host, RegistryKey, ServiceDefinition},
     layout::{
-        self, Layout,
-        command_line::{file_name, split},
+        self, ContainerdLayout, Layout,
+        command_line::{arguments, file_name, split},
     },
     merge::flags,
+    plan::imported_files,
 };
 
 /// How often facts are read, at most.
@@ -35,6 +37,10 @@ const BOOT_TOLERANCE: SignedDuration = SignedDuration::from_mins(2);
 /// The bounds of lists in the schema.
 const MAX_ITEMS: usize = 8;
 const MAX_READERS: usize = 16;
+const MAX_FLAGS: usize = 96;
+const MAX_GATES: usize = 64;
+/// The characters of a name, and of a gate with its value.
+const MAX_NAME: usize = 64;
 
 /// The default of the kubelet's flag `--root-dir`: kubernetes/kubernetes, `cmd/kubelet/app/options/options.go`. The directories
 /// of pods below it inherit its access control list (`setupDataDirs` in `pkg/kubelet/kubelet.go`).
@@ -82,6 +88,9 @@ pub fn read(host: &dyn Host, reference: &FactReference, former: &NodeFacts) -> N
         ccg_plugins: registry(CCG_PLUGINS).map(|key| first(key.unwrap_or_default().keys, MAX_ITEMS)),
         compartment_namespace: registry(HNS_STATE).map(|key| is_set(key.as_ref(), "EnableCompartmentNamespace")),
         csi_proxy_pipes: machine.csi_proxy_pipes().map(|pipes| first(pipes, 2 * MAX_ITEMS)),
+        kubelet_flags: machine.kubelet_flags().or_else(|| flags_of_service(layout.as_ref()?, &services)),
+        feature_gates: reference.kubelet.as_ref().map(feature_gates),
+        cni_bin_dir: layout.as_ref().and_then(|layout| sets_cni_bin_dir(host, &layout.containerd)),
     }
 }
 
@@ -96,9 +105,42 @@ fn directories(host: &dyn Host, layout: &Layout, services: &[ServiceDefinition])
 }
 
 fn containerd_root(host: &dyn Host, config: &str) -> Option<String> {
-    let bytes = host.read(config).ok()??;
-    let settings: Table = str::from_utf8(&bytes).ok()?.parse().ok()?;
+    let settings = toml(host, config)?;
     Some(layout::absolute(settings.get("root")?.as_str()?)).filter(|root| !root.is_empty())
+}
+
+fn toml(host: &dyn Host, path: &str) -> Option<Table> {
+    text(host, path)?.parse().ok()
+}
+
+fn text(host: &dyn Host, path: &str) -> Option<String> {
+    String::from_utf8(host.read(path).ok()??).ok()
+}
+
+/// Whether the files of containerd set the directory of the CNI with the key that ends.
+fn sets_cni_bin_dir(host: &dyn Host, installed: &ContainerdLayout) -> Option<bool> {
+    let main = toml(host, &installed.config)?;
+    let imported = imported_files(host, installed, &main).ok()?;
+    let files: Vec<String> = imported.iter().chain([&installed.config]).filter_map(|path| text(host, path)).collect();
+    Some(loses_bin_dir(&files))
+}
+
+/// The names of the flags in the command line of the kubelet's service, for a kubelet that does not run; `None` if they are elsewhere.
+fn flags_of_service(layout: &Layout, services: &[ServiceDefinition]) -> Option<Vec<String>> {
+    let command = &services.iter().find(|service| service.name == layout.kubelet.service)?.command;
+    let all = arguments(command, layout::flags_begin(command)?);
+    let names = all.iter().filter_map(|argument| {
+        let flag = argument.value.strip_prefix("--").or_else(|| argument.value.strip_prefix('-'))?;
+        flag.split('=').next().map(str::to_owned)
+    });
+    Some(machine::flag_names(names))
+}
+
+/// The feature gates in the configuration that a kubelet uses.
+fn feature_gates(kubelet: &Value) -> Vec<String> {
+    let gates = kubelet.get("featureGates").and_then(Value::as_object).into_iter().flatten();
+    let set = gates.filter_map(|(name, value)| Some(format!("{name}={}", value.as_bool()?)));
+    first(set.filter(|gate| gate.len() <= MAX_NAME + 6).collect(), MAX_GATES)
 }
 
 fn directory(machine: &MachineAnswers, index: usize, path: &str) -> Option<DirectoryFacts> {

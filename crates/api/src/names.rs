@@ -190,5 +190,6 @@ pub mod reason {
     pub const SECRETS_READABLE: &str = "SecretsReadable";
     pub const VOLUME_NOT_ENCRYPTED: &str = "VolumeNotEncrypted";
     pub const SERVICE_NOT_RESTARTED: &str = "ServiceNotRestarted";
+    pub const ENDS_WITH_UPGRADE: &str = "EndsWithUpgrade";
     pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
 }

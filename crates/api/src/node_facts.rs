@@ -50,6 +50,17 @@ pub struct NodeFacts {
     #[serde(default)]
     #[schemars(length(max = 16), inner(length(max = 64)))]
     pub csi_proxy_pipes: Option<Vec<String>>,
+    /// The names of the flags of the kubelet, without their values. Example: cloud-config.
+    #[serde(default)]
+    #[schemars(length(max = 96), inner(length(max = 64)))]
+    pub kubelet_flags: Option<Vec<String>>,
+    /// The feature gates that the configuration of the kubelet sets. Example: WinOverlay=false.
+    #[serde(default)]
+    #[schemars(length(max = 64), inner(length(max = 96)))]
+    pub feature_gates: Option<Vec<String>>,
+    /// Whether a file of containerd sets cni.bin_dir in the table of configuration version 3, and none sets bin_dirs.
+    #[serde(default)]
+    pub cni_bin_dir: Option<bool>,
 }
 
 /// A directory with Secrets of pods.

@@ -18,6 +18,7 @@ mod known_issue;
 mod kubelet_configuration;
 mod lenient_spec;
 mod linted_nodes;
+mod node_files;
 mod node_labels;
 mod os_label;
 mod placement;
@@ -36,7 +37,10 @@ mod workload;
 use serde_json::Value;
 use winpool_api::names::label;
 use winpool_core::{is_within, join, json_path::fields};
-use winpool_facts::{ContainerRuntime, Minor, cluster_api::is_synced_to_nodes};
+use winpool_facts::{
+    ContainerRuntime, Minor,
+    cluster_api::{SYNC_FLAG, is_synced_to_nodes},
+};
 use winpool_workload::{System, Template};
 
 pub use code::{Code, Severity, UnknownCode};
@@ -162,6 +166,7 @@ fn runtime_class(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
 /// The findings of an object of Cluster API.
 fn cluster_api(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let mut findings = kubelet_configuration::in_files(object, context.target.minor);
+    findings.extend(node_files::containerd(object));
     findings.extend(machine_labels(object, context));
     findings.extend(context.machines.findings(object));
     findings
@@ -177,7 +182,11 @@ fn machine_labels(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
         keys.map(move |key| (format!("{path}[{key}]"), key))
     });
     let lost = labels.filter(|(_, key)| context.selected_keys.contains(*key) && !is_synced_to_nodes(key));
-    let problem = |key: &str| format!("nodes do not get the label {key} of their machines, and a pool selects by it");
+    let problem = |key: &str| {
+        format!(
+            "without {SYNC_FLAG} of Cluster API, nodes do not get the label {key} of their machines, and a pool selects by it"
+        )
+    };
     lost.map(|(path, key)| Finding::new(Code::MachineLabel, path, problem(key))).collect()
 }
 

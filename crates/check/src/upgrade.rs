@@ -7,7 +7,10 @@ use winpool_facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, builds,
     catalogue::Entry,
     containerd,
+    feature_gates::{ANNOUNCED, Announcement, GateChange},
     known_issues::{ComponentVersion, KNOWN_ISSUES, KnownIssue, NodeComponent, Precondition},
+    platforms::Platform,
+    runtimes::{CRI_DOCKERD_WITH_RUNTIME_CONFIG, RUNTIME_CONFIG_REQUIRED},
     skew::{Skew, skew},
     support,
 };
@@ -17,6 +20,7 @@ use winpool_render::{Variant, pause, profile::Profile};
 use winpool_rules::{
     known_issues::{AfterUpgrade, Missing, after_upgrade, kube_proxy_missing, of_kube_proxy},
     pool::{Pool, Snapshot, Spec, configs::variant},
+    upgrade::{EndedSetting, refused_by_kubelet},
 };
 use winpool_workload::PoolWorkloads;
 
@@ -46,7 +50,18 @@ enum UpgradeIssue {
         minimum: ContainerdVersion,
     },
     UnknownRuntime(ForeignText),
+    /// The adapter of Docker, whose version nodes do not report, needs a call that earlier ones do not have.
+    RuntimeConfigRequired,
     BuildNotSupported(Build),
+    /// The platform has no image with the build for the minor.
+    BuildNotOnPlatform {
+        platform: Platform,
+        build: Build,
+        last: Minor,
+    },
+    SettingEnds(EndedSetting),
+    /// The default of a feature gate changes.
+    DefaultChanges(GateDefault),
     NotRenderable {
         profile: String,
         problem: Problem,
@@ -65,6 +80,24 @@ enum UpgradeIssue {
     },
     /// The minor is newer than winpool's tables.
     NotChecked,
+}
+
+/// A gate that is on by default from a minor on: its row, the effect, and what to do before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GateDefault {
+    gate: &'static str,
+    minor: Minor,
+    release: &'static str,
+    effect: &'static str,
+    remedy: &'static str,
+}
+
+impl GateDefault {
+    fn of(row: &'static Announcement) -> Option<Self> {
+        let Announcement { gate, minor, change, release } = *row;
+        let GateChange::On { effect, remedy } = change else { return None };
+        Some(Self { gate, minor, release, effect, remedy })
+    }
 }
 
 impl UpgradeIssue {
@@ -102,6 +135,30 @@ impl UpgradeIssue {
                 "ContainerRuntime",
                 format!("Container runtime \"{runtime:.128}\" is unknown, and was not checked for kubelet {target}"),
                 "Check its documentation",
+            ),
+            Self::RuntimeConfigRequired => changes(
+                "ContainerRuntime",
+                format!(
+                    "kubelet {RUNTIME_CONFIG_REQUIRED} is to fail at its start with cri-dockerd before \
+                     {CRI_DOCKERD_WITH_RUNTIME_CONFIG}, whose version nodes do not report"
+                ),
+                "Check it on the nodes, and upgrade it first",
+            ),
+            Self::BuildNotOnPlatform { platform, build, last } => breaks(
+                "OSSupport",
+                format!(
+                    "{} has no Windows {build} in Kubernetes {target}, the last version with it is {last}",
+                    platform.title()
+                ),
+                format!("Move the workloads to nodes with {}", supported(target)),
+            ),
+            Self::SettingEnds(EndedSetting { problem, remedy }) => {
+                breaks("NodeSettings", problem.clone(), remedy.clone())
+            }
+            Self::DefaultChanges(GateDefault { gate, minor, release, effect, remedy }) => changes(
+                "FeatureGates",
+                format!("The feature gate {gate} is on by default from {minor} on ({release}): {effect}"),
+                remedy,
             ),
             Self::BuildNotSupported(build) => breaks(
                 "OSSupport",
@@ -168,6 +225,8 @@ pub fn issues(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], 
     for node in nodes {
         issues.skew(node);
         issues.runtime(node);
+        issues.settings(snapshot, node);
+        issues.platform(node);
         if let Some(build) = node.build() {
             issues.support(build, node.kubelet_minor(), Some(&node.name));
         }
@@ -237,10 +296,45 @@ impl Issues {
         let issue = match &node.runtime {
             Ok(ContainerRuntime::Containerd(installed)) => containerd::minimum_for(self.target, *installed)
                 .map(|minimum| UpgradeIssue::ContainerdTooOld { installed: *installed, minimum }),
-            Ok(ContainerRuntime::CriDockerd) => None,
+            Ok(ContainerRuntime::CriDockerd) => {
+                self.reaches(RUNTIME_CONFIG_REQUIRED, node).then_some(UpgradeIssue::RuntimeConfigRequired)
+            }
             Err(text) => Some(UpgradeIssue::UnknownRuntime(text.clone())),
         };
         issue.into_iter().for_each(|issue| self.add(issue, [&node.name]));
+    }
+
+    /// Whether the upgrade leads from an earlier minor to this one or a later one.
+    fn reaches(&self, minor: Minor, node: &WindowsNode) -> bool {
+        self.target >= minor && node.kubelet_minor().is_some_and(|kubelet| kubelet < minor)
+    }
+
+    /// What the agent of a node reports that a kubelet of the target refuses, and defaults that the node does not set.
+    fn settings(&mut self, snapshot: &Snapshot, node: &WindowsNode) {
+        let facts = snapshot.facts(node);
+        let target = self.target;
+        for ended in facts.into_iter().flat_map(|facts| refused_by_kubelet(facts, target)) {
+            self.add(UpgradeIssue::SettingEnds(ended), [&node.name]);
+        }
+        let gates = facts.and_then(|facts| facts.feature_gates.as_ref());
+        let is_set = |gate: &str| {
+            gates.is_some_and(|gates| gates.iter().any(|set| set.split_once('=').is_some_and(|(name, _)| name == gate)))
+        };
+        for default in ANNOUNCED.iter().filter_map(GateDefault::of) {
+            if self.reaches(default.minor, node) && !is_set(default.gate) {
+                self.add(UpgradeIssue::DefaultChanges(default), [&node.name]);
+            }
+        }
+    }
+
+    /// Whether the platform of a node, by the label of its node pool, has its build for the target.
+    fn platform(&mut self, node: &WindowsNode) {
+        let platform = Platform::ALL.into_iter().find(|platform| platform.runs(&node.labels));
+        let (Some(platform), Some(build)) = (platform, node.build()) else { return };
+        let last = platform.retirement(build).and_then(|retirement| retirement.last_minor);
+        if let Some(last) = last.filter(|last| self.reaches(Minor(last.0 + 1), node)) {
+            self.add(UpgradeIssue::BuildNotOnPlatform { platform, build, last }, [&node.name]);
+        }
     }
 
     /// Not an issue of the upgrade if the build is not supported before it either.
@@ -373,7 +467,9 @@ mod tests {
             all_messages(json!({}), &nodes[1..], 37).0,
             [
                 "changes KnownIssues: kubernetes-112630 ends with kubelet v1.37.0: pods with several subPath mounts stay Terminating, because handles to files are leaked [b]",
-                "changes KnownIssues: kubernetes-138727 ends with kubelet v1.37.0: the kubelet panics if the memory of the node cannot be read [b]"
+                "changes KnownIssues: kubernetes-138727 ends with kubelet v1.37.0: the kubelet panics if the memory of the node cannot be read [b]",
+                "changes KnownIssues: kubernetes-139684 ends with kubelet v1.37.0: containers run on CPUs that others have exclusively [b]",
+                "changes KnownIssues: Which of these issues of kube-proxy 1.37 begin is not determinable, because pods are not read: kubernetes-141489. Use kube-proxy v1.37.1 or later [b]"
             ]
         );
     }
@@ -402,11 +498,46 @@ mod tests {
     #[test]
     fn a_minor_newer_than_the_tables_is_reported_as_not_checked() {
         let node = node("a", "10.0.26100.1", "v1.37.2", "containerd://2.3.1");
-        let found = messages(json!({}), std::slice::from_ref(&node), 38);
+        let found = &messages(json!({}), std::slice::from_ref(&node), 38)[..];
         let expected = "changes NotChecked: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37, its \
                         feature gates too. Upgrade winpool [a]";
-        assert_eq!(found, [expected]);
+        assert_eq!(found.last().map(String::as_str), Some(expected));
         assert_eq!(messages(json!({}), &[node], 37), [""; 0]);
+    }
+
+    #[test]
+    fn what_1_38_announces_is_reported_to_nodes_of_earlier_minors() {
+        let table = [
+            (
+                "v1.37.2",
+                "docker://28.1.0",
+                vec![
+                    "changes ContainerRuntime: kubelet 1.38 is to fail at its start with cri-dockerd before 0.3.17, whose version nodes do \
+                 not report. Check it on the nodes, and upgrade it first [a]",
+                    "changes FeatureGates: The feature gate WindowsCPUAndMemoryAffinity is on by default from 1.38 on (1.38.0-alpha.2): \
+                 cpuManagerPolicy, memoryManagerPolicy and topologyManagerPolicy in the configuration of a node, which had no effect \
+                 before, take effect with containerd 2.4 and later. Remove them where they are not wanted, or set the gate to false [a]",
+                ],
+            ),
+            ("v1.38.0", "docker://28.1.0", vec![]),
+        ];
+        for (kubelet, runtime, expected) in table {
+            let found = messages(json!({}), &[node("a", "10.0.26100.1", kubelet, runtime)], 38);
+            let announced: Vec<_> = found.into_iter().filter(|line| !line.contains("NotChecked")).collect();
+            assert_eq!(announced, expected, "{kubelet}");
+        }
+    }
+
+    #[test]
+    fn a_build_that_aks_retires_is_reported_for_its_node_pools() {
+        let node = |label: &str| WindowsNode {
+            labels: [(label.to_owned(), "win".to_owned())].into(),
+            ..node("a", "10.0.20348.1", "v1.36.2", "containerd://2.3.7")
+        };
+        let expected = "breaks OSSupport: AKS has no Windows 10.0.20348 in Kubernetes 1.37, the last version with it is 1.36. Move the \
+                        workloads to nodes with ltsc2022 (10.0.20348) or ltsc2025 (10.0.26100) [a]";
+        assert_eq!(messages(json!({}), &[node("kubernetes.azure.com/agentpool")], 37), [expected]);
+        assert_eq!(messages(json!({}), &[node("agentpool")], 37), [""; 0]);
     }
 
     #[test]

@@ -68,11 +68,15 @@ pub const MAX_FILES: usize = 200;
 /// The most characters of the value of a kubelet argument.
 pub const MAX_ARGUMENT: usize = 1024;
 
+/// The flag of its controller manager with patterns of further labels that it copies (`core/main.go` at v1.14.2).
+pub const SYNC_FLAG: &str = "--additional-sync-machine-labels";
+
 /// The prefix of labels that Cluster API copies from a Machine to its Node.
 const SYNCED_PREFIX: &str = "node-role.kubernetes.io/";
 /// The domains, with their subdomains, of labels that Cluster API copies from a Machine to its Node.
 pub(super) const SYNCED_DOMAINS: [&str; 2] = ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"];
 
+/// Whether Cluster API copies a label without the flag [`SYNC_FLAG`].
 pub fn is_synced_to_nodes(label: &str) -> bool {
     let domain = label.split_once('/').map_or("", |(domain, _)| domain);
     label.starts_with(SYNCED_PREFIX) || SYNCED_DOMAINS.iter().any(|of| is_within(domain, of))

@@ -5,7 +5,7 @@
 //! before 2.0) and `defaults/defaults_windows.go`, at the last tag of each
 //! line (2.0, 2.1 and 2.2 to 2026-08-22; 1.7.35, 2.3.7 and 2.4.2 as Go modules, 2026-10-13); `cmd/containerd/server/config/config.go`
 //! (`services/server/config` before 2.0) for merging; `RELEASES.md` of 2.4.2 for support and for the Kubernetes matrix, which ends at
-//! 1.37; the newest releases from the Go module proxy (2026-11-28). The table begins with the oldest line that winpool supports, the
+//! 1.37; the newest releases from the Go module proxy (2026-11-28), and 1.7.36 from its release notes (2026-09-24), which the proxy lacks. The table begins with the oldest line that winpool supports, the
 //! first with bind mounts in HostProcess containers.
 
 use jiff::civil::{Date, date};
@@ -49,6 +49,15 @@ pub const POD_ANNOTATIONS: &str = "io.microsoft.virtualmachine.*";
 /// `options.SandboxIsolation` of the Hyper-V handler: 0 is process, 1 hypervisor.
 pub const SANDBOX_ISOLATION_HYPERV: i64 = 1;
 
+/// The first release that ignores `bin_dir` of [`BIN_DIR`], with a warning: it looks for the plugins of the CNI in [`CNI_BIN_DIR`]. A file of
+/// configuration version 2 has another table, and is migrated (`RELEASES.md` of v2.4.2, `plugins/cri/runtime/plugin.go`;
+/// kubernetes-sigs/windows-testing#593, read 2026-11-29).
+pub const WITHOUT_BIN_DIR: ContainerdVersion = ContainerdVersion::new(2, 4, 0);
+/// The key that ends.
+pub const BIN_DIR: Key = &["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dir"];
+/// The key that replaces it, a list.
+pub const BIN_DIRS: Key = &["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dirs"];
+
 /// The first release line whose parser of `hosts.toml` accepts `[` and `]` in quoted table names, as TOML does.
 pub const BRACKETS_SINCE: ContainerdVersion = ContainerdVersion::new(2, 0, 0);
 /// The registry whose host differs from its name, and that host (`ConfigureHosts` in
@@ -65,7 +74,7 @@ pub const DIFFERS: Key = &["plugins", "io.containerd.service.v1.diff-service", "
 pub enum CniBin {
     /// `bin_dir`, a string.
     Directory(Key),
-    /// `bin_dirs`, a list of strings. `bin_dir` still works up to 2.3 and is deprecated.
+    /// `bin_dirs`, a list of strings. `bin_dir` is deprecated, until [`WITHOUT_BIN_DIR`].
     Directories(Key),
 }
 
@@ -129,15 +138,14 @@ const KEYS_2_0: Keys = Keys {
     runtimes: &["plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes"],
     default_runtime_name: &["plugins", "io.containerd.cri.v1.runtime", "containerd", "default_runtime_name"],
     snapshotter: &["plugins", "io.containerd.cri.v1.images", "snapshotter"],
-    cni_bin: CniBin::Directory(&["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dir"]),
+    cni_bin: CniBin::Directory(BIN_DIR),
     cni_conf_dir: &["plugins", "io.containerd.cri.v1.runtime", "cni", "conf_dir"],
     registry_config_path: &["plugins", "io.containerd.cri.v1.images", "registry", "config_path"],
     pull_progress_timeout: &["plugins", "io.containerd.cri.v1.images", "image_pull_progress_timeout"],
 };
 
 /// Configuration version 3.
-const KEYS_2_1: Keys =
-    Keys { cni_bin: CniBin::Directories(&["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dirs"]), ..KEYS_2_0 };
+const KEYS_2_1: Keys = Keys { cni_bin: CniBin::Directories(BIN_DIRS), ..KEYS_2_0 };
 
 /// Configuration version 4, in which the servers are plugins.
 const KEYS_2_3: Keys = Keys { grpc_address: &["plugins", "io.containerd.server.v1.grpc", "address"], ..KEYS_2_1 };
@@ -145,7 +153,7 @@ const KEYS_2_3: Keys = Keys { grpc_address: &["plugins", "io.containerd.server.v
 /// The release line of 1.x: configuration version 2, replacing drop-ins.
 const V1_7: ReleaseLine = ReleaseLine {
     first: ContainerdVersion::new(1, 7, 0),
-    newest: ContainerdVersion::new(1, 7, 35),
+    newest: ContainerdVersion::new(1, 7, 36),
     end_of_life: date(2026, 9, 30),
     config_version: 2,
     keys: &KEYS_1_7,

@@ -21,7 +21,7 @@ mod table;
 
 use super::Minor;
 
-pub use announced::{ANNOUNCED, Announcement, GateChange};
+pub use announced::{ANNOUNCED, Announcement, GateChange, announced};
 pub use dependencies::{
     CHECKED_SINCE as DEPENDENCIES_CHECKED_SINCE, DEPENDENCIES, UnmetDependency, unmet_dependencies,
 };
@@ -74,8 +74,10 @@ impl FeatureGate {
         self.specs.iter().rfind(|spec| spec.from <= minor)
     }
 
+    /// The default in a minor, which may be announced.
     pub fn default_in(&self, minor: Minor) -> bool {
-        self.spec_in(minor).is_some_and(|spec| spec.default)
+        let is_on = |row: &&Announcement| minor >= row.minor && matches!(row.change, GateChange::On { .. });
+        announced(self.name).filter(is_on).is_some() || self.spec_in(minor).is_some_and(|spec| spec.default)
     }
 }
 
@@ -170,6 +172,12 @@ mod tests {
         for (name, value, minor, expected) in table {
             assert_eq!(gate_state(name, value, Minor(minor)), expected, "{name}={value} in 1.{minor}");
         }
+    }
+
+    #[test]
+    fn an_announced_default_is_that_of_its_minor() {
+        let affinity = feature_gate("WindowsCPUAndMemoryAffinity").unwrap();
+        assert_eq!([36, 37, 38, 39].map(|minor| affinity.default_in(Minor(minor))), [false, false, true, true]);
     }
 
     #[test]

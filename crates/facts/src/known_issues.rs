@@ -2,9 +2,12 @@
 //!
 //! Sources, each thread and advisory read in 2026-11: the security advisories of Kubernetes (issues 119339, 119594,
 //! 119595, 121879, 126161, 129654 of kubernetes/kubernetes) and of containerd (GHSA-5ffw-gxpp-mxpf, GHSA-2qjp-425j-52j9,
-//! GHSA-m6hq-p25p-ffr2, as quoted in golang/vulndb 482, 1147, 4108), which name the fixed versions. For other issues of
+//! GHSA-m6hq-p25p-ffr2, GHSA-xhf5-7wjv-pqxp, as quoted in golang/vulndb 482, 1147, 4108, 5758), which name the fixed versions; for
+//! GHSA-pc3f-x583-g7j2, GHSA-pg57-6jwg-q645 and GHSA-7jxh-36q5-gcqv the release notes of containerd 1.7.31 to 1.7.36, 2.0.8 to 2.0.13, 2.1.7,
+//! 2.2.3 to 2.2.9, 2.3.5, 2.3.6 and 2.4.1, which name them. For other issues of
 //! Kubernetes, the patch release is that under which a collection of upstream's release notes by patch has the backport
-//! (1.31.14, 1.32.11, 1.33.13, 1.34.10, 1.35.7 and 1.36.3 were the last ones, 2026-07-31; CHANGELOG-1.37.md for 1.37.0). The
+//! (1.31.14, 1.32.11, 1.33.13, 1.34.10, 1.35.7 and 1.36.3 were the last ones, 2026-07-31; CHANGELOG-1.37.md at v1.37.2 for 1.37.0 and
+//! 1.37.1, CHANGELOG-1.38.md at 0411cc70 for 1.38, CHANGELOG-1.30.md at v1.30.14). 1.36.4 exists (2026-08), and its notes were not found. The
 //! sections of 1.27.5, 1.27.8, 1.28.1, 1.28.4, 1.30.3, 1.32.1, 1.32.3, 1.32.5, 1.34.2 and 1.34.4 in the CHANGELOG files name
 //! the same fixes. For other issues of containerd it is the first tag of containerd/containerd with the commit (2026-08-22).
 //! hcsshim is that of `go.mod` at the tags of containerd. The revisions of Windows are those of kubernetes/website,
@@ -22,8 +25,15 @@
 //! - kubernetes-136241: thread 136240 is about both policies for two families; PreferDualStack is not counted.
 //! - A range begins with 1.0 where no source names the first affected version. That CVE-2024-9042 begins with 1.27 follows from
 //!   the first minor with NodeLogQuery; that CVE-2023-3893 is fixed in 1.1.3 from "affected: 1.1.2 and earlier".
-//! - A fix of an open line that no release note confirms (winkernel 112837, 139503 and 141489 of kubernetes/kubernetes,
-//!   the start of kubelet 1.31, containerd 10001) is not in the table.
+//! - CVE-2026-53488: the advisory excludes no system. containerd loads `plugins/restart` on Windows too (`cmd/containerd/builtins/builtins.go`
+//!   at v2.4.2); that the labels of an image reach a program there was not tried.
+//! - kubernetes-125012: that the defect begins with 1.21 follows from issue 102849, which has the same error at 1.21.1.
+//! - kubernetes-126965: pull request 127100 is the backport to 1.31, and issue 129952 names 1.31.1 for it.
+//! - kubernetes-139239: the reporter says "around 1.32", and the release note of 1.38.0-alpha.2 "a regression".
+//! - kubernetes-141489: the backport to 1.36 (pull request 141707) was approved on 2026-09-12; its patch release was not found, so that
+//!   all of 1.36 counts. 1.30.14 has the code, and no source names the first version.
+//! - AKS-2988: it names Windows Server 2019 and, as the only remedy, 2022. The builds between the two count, and no source names them.
+//! - A fix of an open line that no release note confirms (winkernel 112837 and 115919 of kubernetes/kubernetes, containerd 10001) is not in the table.
 
 use std::fmt;
 
@@ -161,12 +171,14 @@ named_enum! {
         ImageVolume = "image volumes",
         /// A command that runs after the start of a container.
         PostStartHook = "postStart hooks",
+        /// The user of Linux with which containers would run.
+        RunAsUser = "runAsUser",
     }
 }
 
 /// A set of features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PodFeatures(u8);
+pub struct PodFeatures(u16);
 
 impl PodFeatures {
     /// The features for which `holds` is true.
@@ -179,7 +191,7 @@ impl PodFeatures {
         PodFeature::ALL.into_iter().filter(move |feature| self.0 & Self::bit(*feature) != 0)
     }
 
-    const fn bit(feature: PodFeature) -> u8 {
+    const fn bit(feature: PodFeature) -> u16 {
         1 << feature as u8
     }
 }
@@ -379,10 +391,19 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     High "CVE-2023-5528" Kubelet [kube(8, 25, 16), kube(26, 26, 11), kube(27, 27, 8), kube(28, 28, 4)]
         Pods(PodFeature::InTreeVolume), "who can create pods and PersistentVolumes can become administrator of the node",
         "use volumes of CSI drivers only", thread!(k8s 121879), date(2023, 11, 14);
+    High "CVE-2026-53488" Containerd [
+        before([1, 7, 0], [1, 7, 33]), before([2, 0, 0], [2, 0, 10]), before([2, 1, 0], [2, 1, 9]), before([2, 2, 0], [2, 2, 5]),
+        before([2, 3, 0], [2, 3, 2])
+    ]
+        Always, "an image can run a program of the node as administrator, by its labels", "use trusted images only",
+        "GHSA-xhf5-7wjv-pqxp", date(2026, 6, 25);
     High "KB5040437" Windows [before([10, 20348, 2582], [10, 20348, 2762])]
         Unread("a network of Calico"),
         "pods cannot reach other pods and external networks; KB5044281 fixes it", "",
         "microsoft/Windows-Containers#516, projectcalico/calico#8529", date(2024, 10, 16);
+    High "kubernetes-126965" Kubelet [kube(31, 31, 1)]
+        Always, "the kubelet does not start again, because its socket exists", r"delete C:\var\lib\kubelet\device-plugins\kubelet.sock before each start",
+        thread!(k8s 126965), date(2024, 9, 3);
     Medium "CVE-2022-23471" Containerd [before([1, 0, 0], [1, 5, 16]), before([1, 6, 0], [1, 6, 12])]
         Always, "commands with a terminal that fail to start leak memory of containerd", "allow `pods/exec` to trusted users only",
         "GHSA-2qjp-425j-52j9", date(2022, 12, 8);
@@ -398,10 +419,29 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Medium "CVE-2025-64329" Containerd [before([1, 0, 0], [1, 7, 29]), before([2, 0, 0], [2, 0, 7]), before([2, 1, 0], [2, 1, 5])]
         Always, "each `kubectl attach` can leak memory of containerd", "allow `pods/attach` to trusted users only",
         "GHSA-m6hq-p25p-ffr2", date(2025, 11, 7);
+    Medium "CVE-2026-35469" Containerd [
+        before([1, 0, 0], [1, 7, 31]), before([2, 0, 0], [2, 0, 8]), before([2, 1, 0], [2, 1, 7]), before([2, 2, 0], [2, 2, 3])
+    ]
+        Always, "a client of exec, attach or port-forward can exhaust the memory of containerd",
+        "allow `pods/exec`, `pods/attach` and `pods/portforward` to trusted users only", "GHSA-pc3f-x583-g7j2", date(2026, 6, 19);
+    Medium "CVE-2026-53493" Containerd [
+        before([1, 0, 0], [1, 7, 36]), before([2, 0, 0], [2, 0, 13]), before([2, 1, 0], [2, 2, 9]), before([2, 3, 0], [2, 3, 6]),
+        before([2, 4, 0], [2, 4, 1])
+    ]
+        Always, "the index of an image can exhaust the memory of containerd when it is pulled", "use trusted images only",
+        "GHSA-pg57-6jwg-q645", date(2026, 9, 24);
+    Medium "CVE-2026-53495" Containerd [
+        before([1, 0, 0], [1, 7, 35]), before([2, 0, 0], [2, 0, 12]), before([2, 1, 0], [2, 2, 8]), before([2, 3, 0], [2, 3, 5])
+    ]
+        Pods(PodFeature::ExecProbe), "the commands of exec probes can leak memory of containerd", "use `httpGet` or `tcpSocket` probes",
+        "GHSA-7jxh-36q5-gcqv", date(2026, 9, 4);
     Medium "containerd-12781" Containerd [without_fix([1, 6, 13])]
         Pods(PodFeature::HostProcessExecProbe),
         "each exec probe in a HostProcess container leaks memory and handles of its containerd-shim-runhcs-v1.exe",
         "use `httpGet` or `tcpSocket` probes, or restart these pods regularly", thread!(containerd 12781), date(2026, 1, 14);
+    Medium "containerd-5067" Containerd [before([1, 0, 0], [1, 6, 21])]
+        Unread("an image with ENTRYPOINT or CMD in shell form"), "containers whose image has ENTRYPOINT or CMD in shell form do not start",
+        "write both in exec form", thread!(containerd 5067), date(2023, 5, 5);
     Medium "containerd-5405" Containerd [before([1, 0, 0], [1, 5, 3])]
         Pods(PodFeature::VolumeClaim), "containers with a disk of a CSI driver do not start", "",
         thread!(containerd 5405), date(2021, 5, 26);
@@ -411,6 +451,12 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Medium "kubernetes-112630" Kubelet [kube(0, 37, 0)]
         Pods(PodFeature::SubPaths), "pods with several subPath mounts stay Terminating, because handles to files are leaked",
         "mount at most one subPath for each pod", thread!(k8s 138367), date(2026, 7, 31);
+    Medium "kubernetes-114211" Kubelet [kube(0, 27, 0)]
+        Unread("more than 64 logical processors"), "CPU limits have no effect on nodes with more than one processor group", "",
+        thread!(k8s 114231), date(2022, 12, 6);
+    Medium "kubernetes-125012" Kubelet [kube(21, 29, 13), kube(30, 30, 9)]
+        Pods(PodFeature::RunAsUser), "pods with runAsUser do not start, because their token gets no owner", "remove `runAsUser`",
+        thread!(k8s 125040), date(2025, 1, 7);
     Medium "kubernetes-130356" Kubelet [kube(32, 32, 3)]
         Always, "after a restart, the kubelet may not report its status or renew its certificate", "",
         thread!(k8s 130356), date(2026, 7, 31);
@@ -442,6 +488,9 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Medium "kubernetes-140066" Kubelet [kube(36, 36, 3)]
         Always, "the kubelet leaks memory with each sync of a pod", "restart the kubelet regularly",
         thread!(k8s 140066), date(2026, 7, 31);
+    Low "AKS-2988" Windows [before([10, 17763, 1], [10, 20348, 1])]
+        Always, "answers to DNS requests of containers may be lost", "",
+        "Azure/AKS#2988", date(2024, 9, 18);
     Low "KB4482887" Windows [before([10, 17763, 1], [10, 17763, 348])]
         Unread("an overlay network"), "kube-proxy does not support overlay networks; KB4482887 adds it", "",
         "kubernetes/website, intro-windows-in-kubernetes.md", date(2019, 3, 1);
@@ -465,6 +514,21 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Low "kubernetes-138727" Kubelet [kube(31, 37, 0)]
         Always, "the kubelet panics if the memory of the node cannot be read", "",
         thread!(k8s 138727), date(2026, 7, 31);
+    Low "kubernetes-138937" Kubelet [kube(35, 37, 0)]
+        Unread("maxParallelImagePulls above 31"), "the kubelet panics when it checks credentials of pulled images",
+        "set maxParallelImagePulls to at most 31", thread!(k8s 138937), date(2026, 8, 26);
+    Low "kubernetes-139239" Kubelet [kube(32, 38, 0)]
+        Unread(r"C:\var on another volume"), "logs of containers cannot be read", "keep the logs of containers on the volume of Windows",
+        thread!(k8s 141699), date(2026, 9, 20);
+    Low "kubernetes-139503" KubeProxy [kube(0, 37, 0)]
+        Always, "after a restart of HNS, load balancers of Services are not created (0xb7)", "restart kube-proxy",
+        thread!(k8s 139503), date(2026, 8, 26);
+    Low "kubernetes-139684" Kubelet [kube(32, 37, 0)]
+        Unread("static CPU manager and memory manager together"), "containers run on CPUs that others have exclusively",
+        "set `memoryManagerPolicy: None`", thread!(k8s 139684), date(2026, 8, 26);
+    Low "kubernetes-141489" KubeProxy [kube(0, 37, 1)]
+        Always, "kube-proxy panics at a load balancer of HNS without ports, which a failed creation leaves", "",
+        thread!(k8s 141489), date(2026, 9, 12);
 };
 
 #[cfg(test)]
@@ -474,7 +538,7 @@ mod tests {
     /// The page docs/known-issues.md has the ranges of every issue.
     #[test]
     fn a_version_is_affected_from_the_first_of_a_range_to_before_the_fixed_one() {
-        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 9] = [
+        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 23] = [
             ("cve-2024-5321", [1, 29, 0], Some(Some([1, 29, 7]))),
             ("CVE-2024-5321", [1, 29, 6], Some(Some([1, 29, 7]))),
             ("CVE-2024-5321", [1, 29, 7], None),
@@ -484,6 +548,20 @@ mod tests {
             ("KB5040437", [10, 20348, 2655], Some(Some([10, 20348, 2762]))),
             ("containerd-12781", [1, 6, 12], None),
             ("containerd-12781", [1, 7, 30], Some(None)),
+            ("CVE-2026-53488", [1, 6, 39], None),
+            ("CVE-2026-53488", [2, 2, 4], Some(Some([2, 2, 5]))),
+            ("CVE-2026-53488", [2, 3, 2], None),
+            ("CVE-2026-35469", [2, 1, 6], Some(Some([2, 1, 7]))),
+            ("CVE-2026-35469", [2, 3, 0], None),
+            ("CVE-2026-53493", [2, 4, 0], Some(Some([2, 4, 1]))),
+            ("CVE-2026-53495", [1, 7, 34], Some(Some([1, 7, 35]))),
+            ("containerd-5067", [1, 7, 0], None),
+            ("kubernetes-114211", [1, 26, 15], Some(Some([1, 27, 0]))),
+            ("kubernetes-125012", [1, 30, 8], Some(Some([1, 30, 9]))),
+            ("kubernetes-126965", [1, 31, 0], Some(Some([1, 31, 1]))),
+            ("kubernetes-139239", [1, 37, 2], Some(Some([1, 38, 0]))),
+            ("kubernetes-141489", [1, 36, 4], Some(Some([1, 37, 1]))),
+            ("AKS-2988", [10, 20348, 5870], None),
         ];
         for (id, version, expected) in table {
             let fixed = known_issue(id).unwrap().range(ComponentVersion(version)).map(|range| range.fixed);

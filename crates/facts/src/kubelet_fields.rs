@@ -1,5 +1,6 @@
 //! The fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1): the first minor of each, its type, its support on
-//! Windows, its flag, its defaults, and whether the node agent writes it. No field was removed between 1.14 and 1.37.
+//! Windows, its flag, its defaults, and whether the node agent writes it. No field was removed between 1.14 and 1.37. The fields of 1.38
+//! are those of `CHANGELOG-1.38.md` at 0411cc70 (pull request 142046).
 //!
 //! Sources, of kubernetes/kubernetes if no repository is named:
 //! - names, types, first minors: kubernetes/kubelet, `config/v1beta1/types.go`, 1.14 to 1.36, v0.37.0-beta.0 and 63b3249
@@ -8,6 +9,8 @@
 //!   `pkg/kubelet` (1.36) `cm/container_manager_windows.go`, `cm/memorymanager/memory_manager.go` and
 //!   `nodeshutdown/nodeshutdown_manager_windows.go`. That Linux mechanisms have no effect is inferred: no code for Windows reads
 //!   their fields;
+//! - effect of CPU and memory affinity: microsoft/hcsshim pull request 2764 (in v0.15.0-rc.2 and later), and `go.mod` of containerd at
+//!   v2.3.7 (rc.1) and v2.4.2 (rc.4), read 2026-11-29; `prefer-closest-numa-nodes`: kubernetes/kubernetes pull request 139760 (1.37);
 //! - `resolvConf`: `pkg/kubelet/network/dns/dns_windows.go` (#110566 and #116800, 1.27), and `KubeletConfigurationPathRefs` in
 //!   `pkg/kubelet/apis/config/helpers.go`: `Host` in a file becomes a path below the directory of that file;
 //! - flags: kubernetes/website, `command-line-tools-reference/kubelet.md` (00cce41), rancher/rke2 and Azure/AgentBaker
@@ -16,7 +19,7 @@
 //! - defaults, of fields that describe how a kubelet works: the comments in `types.go` (1.20 to 1.36), and
 //!   `pkg/kubelet/apis/config/v1beta1/defaults.go` (2026-08), which is followed where 1.20 disagrees.
 
-use super::Minor;
+use super::{ContainerdVersion, Minor};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldType {
@@ -97,6 +100,8 @@ pub struct Field {
     pub support: FieldSupport,
     /// The feature gate without which the field is rejected or has no effect on Windows.
     pub gate: Option<&'static str>,
+    /// The first containerd with which it has an effect on Windows.
+    pub containerd: Option<ContainerdVersion>,
     /// The flag of the kubelet, which takes precedence over the field.
     pub flag: Option<&'static str>,
     /// The defaults, each from a minor on; 20 stands for that minor and earlier ones.
@@ -132,11 +137,27 @@ pub fn field(name: &str) -> Option<&'static Field> {
 
 const fn supported(agent: Agent, name: &'static str, since: u32, field_type: FieldType) -> Field {
     let support = FieldSupport::Supported;
-    Field { agent, name, field_type, since: Minor(since), support, gate: None, flag: None, defaults: &[] }
+    Field {
+        agent,
+        name,
+        field_type,
+        since: Minor(since),
+        support,
+        gate: None,
+        containerd: None,
+        flag: None,
+        defaults: &[],
+    }
 }
 
 const fn gated(agent: Agent, name: &'static str, since: u32, field_type: FieldType, gate: &'static str) -> Field {
     Field { gate: Some(gate), ..supported(agent, name, since, field_type) }
+}
+
+/// A field about the affinity of processes and memory, to which the shim of earlier releases pays no attention.
+const fn affinity(name: &'static str, since: u32, field_type: FieldType) -> Field {
+    let containerd = Some(ContainerdVersion::new(2, 4, 0));
+    Field { containerd, ..gated(Writes, name, since, field_type, AFFINITY) }
 }
 
 const fn no_effect(agent: Agent, name: &'static str, since: u32, field_type: FieldType, reason: &'static str) -> Field {
@@ -164,6 +185,16 @@ const COUNT: FieldType = FieldType::Integer(0, i32::MAX as i64);
 const POSITIVE: FieldType = FieldType::Integer(1, i32::MAX as i64);
 const PORT: FieldType = FieldType::Integer(1, 65535);
 const PORT_OR_OFF: FieldType = FieldType::Integer(0, 65535);
+const KEY_ALGORITHMS: FieldType = FieldType::Enum(&[
+    "ECDSA-P256",
+    "ECDSA-P384",
+    "RSA-2048",
+    "RSA-3072",
+    "RSA-4096",
+    "ML-DSA-44",
+    "ML-DSA-65",
+    "ML-DSA-87",
+]);
 const ANY_INT: FieldType = FieldType::Integer(i64::MIN, i64::MAX);
 
 const CGROUPS: &str = "Windows has no cgroups";
@@ -231,6 +262,8 @@ pub const FIELDS: &[Field] = &[
     supported(Refuses, "tlsCurvePreferences",                       36, FieldType::Integers),
     supported(Refuses, "tlsMinVersion",                             14, TLS_VERSIONS),
     supported(Refuses, "rotateCertificates",                        14, FieldType::Bool).flag("rotate-certificates"),
+    supported(Refuses, "clientCertificateKeyAlgorithm",             38, KEY_ALGORITHMS),
+    supported(Refuses, "serverCertificateKeyAlgorithm",             38, KEY_ALGORITHMS),
     supported(Refuses, "serverTLSBootstrap",                        14, FieldType::Bool).flag("rotate-server-certificates"),
     supported(Refuses, "authentication",                            14, AUTHENTICATION),
     supported(Refuses, "authorization",                             14, AUTHORIZATION),
@@ -261,14 +294,14 @@ pub const FIELDS: &[Field] = &[
     no_effect(Refuses, "cgroupRoot",                                14, FieldType::String, CGROUPS),
     fixed    (Writes,  "cgroupsPerQOS",                             14, FieldType::Bool, "a Windows kubelet does not start with true up to 1.30, and ignores it from 1.31 on"),
     no_effect(Refuses, "cgroupDriver",                              14, FieldType::String, CGROUPS),
-    gated    (Writes,  "cpuManagerPolicy",                          14, FieldType::Enum(&["none", "static"]), AFFINITY).default(&[(20, Text("none"))]),
+    affinity ("cpuManagerPolicy",                          14, FieldType::Enum(&["none", "static"])).default(&[(20, Text("none"))]),
     fatal    (Refuses, "singleProcessOOMKill",                      32, FieldType::Bool, "a Windows kubelet does not start with this field"),
-    gated    (Writes,  "cpuManagerPolicyOptions",                   22, FieldType::StringMap, AFFINITY).default(&[(22, Unset)]),
-    gated    (Writes,  "cpuManagerReconcilePeriod",                 14, FieldType::Duration, AFFINITY).default(&[(20, Text("10s"))]),
-    gated    (Writes,  "memoryManagerPolicy",                       21, FieldType::Enum(&["None", "BestEffort"]), AFFINITY).default(&[(21, Text("None"))]),
-    gated    (Writes,  "topologyManagerPolicy",                     16, FieldType::Enum(&["none", "best-effort", "restricted", "single-numa-node"]), AFFINITY).default(&[(20, Text("none"))]),
-    gated    (Writes,  "topologyManagerScope",                      20, FieldType::Enum(&["container", "pod"]), AFFINITY).default(&[(20, Text("container"))]),
-    gated    (Writes,  "topologyManagerPolicyOptions",              26, FieldType::StringMap, AFFINITY).default(&[(26, Unset)]),
+    affinity ("cpuManagerPolicyOptions",                   22, FieldType::StringMap).default(&[(22, Unset)]),
+    affinity ("cpuManagerReconcilePeriod",                 14, FieldType::Duration).default(&[(20, Text("10s"))]),
+    affinity ("memoryManagerPolicy",                       21, FieldType::Enum(&["None", "BestEffort"])).default(&[(21, Text("None"))]),
+    affinity ("topologyManagerPolicy",                     16, FieldType::Enum(&["none", "best-effort", "restricted", "single-numa-node"])).default(&[(20, Text("none"))]),
+    affinity ("topologyManagerScope",                      20, FieldType::Enum(&["container", "pod"])).default(&[(20, Text("container"))]),
+    affinity ("topologyManagerPolicyOptions",              26, FieldType::StringMap).default(&[(26, Unset)]),
     no_effect(Refuses, "qosReserved",                               14, FieldType::StringMap, CGROUPS),
     supported(Writes,  "runtimeRequestTimeout",                     14, FieldType::Duration).flag("runtime-request-timeout").default(&[(20, Text("2m"))]),
     no_effect(Refuses, "hairpinMode",                               14, FieldType::String, "it configures a Linux bridge"),
@@ -326,7 +359,7 @@ pub const FIELDS: &[Field] = &[
     gated    (Writes,  "shutdownGracePeriodCriticalPods",           20, FieldType::GracePeriod, SHUTDOWN).default(&[(20, Text("0s"))]),
     gated    (Writes,  "shutdownGracePeriodByPodPriority",          23, BY_PRIORITY, SHUTDOWN).default(&[(23, Unset)]),
     gated    (Writes,  "crashLoopBackOff",                          32, FieldType::Object(&[("maxContainerRestartPeriod", FieldType::DurationWithin(1, 300))]), "KubeletCrashLoopBackOffMax"),
-    gated    (Writes,  "reservedMemory",                            21, NUMA_LIMITS, AFFINITY).default(&[(21, Unset)]),
+    affinity ("reservedMemory",                            21, NUMA_LIMITS).default(&[(21, Unset)]),
     supported(Refuses, "enableProfilingHandler",                    21, FieldType::Bool).default(&[(21, Bool(true))]),
     supported(Refuses, "enableDebugFlagsHandler",                   21, FieldType::Bool).default(&[(21, Bool(true))]),
     no_effect(Refuses, "seccompDefault",                            22, FieldType::Bool, "Windows has no seccomp"),

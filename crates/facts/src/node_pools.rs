@@ -12,10 +12,13 @@ pub struct NodePoolLabel {
     pub source: &'static str,
 }
 
+/// The label with the node pool of AKS.
+pub const AKS_NODE_POOL: &str = "kubernetes.azure.com/agentpool";
+
 /// The labels, in the order in which they are looked up on a node: a node of eksctl's managed node groups has two.
 #[rustfmt::skip]
 pub const NODE_POOL_LABELS: &[NodePoolLabel] = &[
-    NodePoolLabel { key: "kubernetes.azure.com/agentpool", platform: "AKS",
+    NodePoolLabel { key: AKS_NODE_POOL, platform: "AKS",
         source: "MicrosoftDocs/azure-aks-docs, articles/aks/use-labels.md (2026-08): reserved by AKS" },
     NodePoolLabel { key: "agentpool", platform: "AKS",
         source: "MicrosoftDocs/azure-aks-docs, articles/aks/use-labels.md and windows-annual-channel.md (2026-08): deprecated" },

@@ -7,6 +7,9 @@
 //! - awsdocs/amazon-eks-user-guide (18559e7, 2026), `latest/ug/nodes/eks-optimized-windows-ami.adoc`, and of
 //!   `Start-EKSBootstrap.ps1`, which is published only up to Kubernetes 1.17, bgsilvait/EKS (f27f2c9c, read 2026-11),
 //!   `Windows/Start-EKSBootstrap_117_DSR.ps1`: it appends `-KubeletExtraArgs` to the flags of the service kubelet;
+//! - first minors: docs.aws.amazon.com, `eks-ami-versions-windows.md` (its tables for Windows Server 2025 begin with 1.35 of January 2026) and
+//!   cloud-barista/cb-tumblebug#2478 (tried in May 2026: 1.35 and later); Azure/AKS, `CHANGELOG.md` of 2026-05-29 (Windows2025 from 1.32 on)
+//!   and 2026-07-17 (the default from 1.37 on, where Windows2022 is not supported), read 2026-11-28;
 //! - kubernetes/website (00cce41), `command-line-tools-reference/kubelet.md`: the labels with which a kubelet registers;
 //! - MicrosoftDocs/azure-aks-docs (2026-08-21), `articles/aks`: `custom-node-configuration.md`, `node-resource-reservations.md`,
 //!   `concepts-network-ip-address-planning.md`, `http-proxy.md`, `create-node-pools.md`, `use-node-taints.md`; Azure/AgentBaker
@@ -22,9 +25,11 @@
 //!   `advanced.md`, `windows_agent_config.md`. Its containerd imports a directory since k3s-io/k3s#13680 (2026-02); that this works
 //!   on Windows was not found.
 
+use std::collections::BTreeMap;
+
 use jiff::civil::{Date, date};
 
-use super::{Build, Minor, kubelet_fields::field};
+use super::{Build, Minor, kubelet_fields::field, node_pools::AKS_NODE_POOL};
 
 /// A platform that makes nodes itself, in one of its ways to configure them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,17 +159,22 @@ impl Platform {
         matches!(self, Self::Aks)
     }
 
-    /// The platform's name of the image for a build of Windows; `None` if it has none. RKE2 runs on any machine.
-    pub fn image(self, build: Build) -> Option<&'static str> {
+    /// The platform's image for a build of Windows; `None` if it has none. RKE2 runs on any machine.
+    pub fn image(self, build: Build) -> Option<&'static PlatformImage> {
         let same = if self == Self::KarpenterUserData { Self::Karpenter } else { self };
-        let row = IMAGES.iter().find(|(platform, known, _)| *platform == same && Build(*known) == build);
-        row.map(|(_, _, name)| *name)
+        IMAGES.iter().find(|row| row.platform == same && row.build == build)
     }
 
     /// When the platform retires a build of Windows; `None` if no source says so. For the other platforms no dates were found.
     pub fn retirement(self, build: Build) -> Option<&'static Retirement> {
         let table = if self == Self::Aks { AKS_RETIREMENTS } else { &[] };
         table.iter().find(|retirement| retirement.build == build)
+    }
+
+    /// Whether a node with these labels is one of a node pool of the platform. Only those of AKS are told apart: no other platform retires
+    /// builds.
+    pub fn runs(self, labels: &BTreeMap<String, String>) -> bool {
+        self == Self::Aks && labels.contains_key(AKS_NODE_POOL)
     }
 
     pub const fn selects_image(self) -> bool {
@@ -205,16 +215,38 @@ const fn retirement(build: u32, last_minor: Option<u32>, unsupported_from: Date,
     Retirement { build: Build(build), last_minor, unsupported_from, no_images_from }
 }
 
+/// An image with Windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlatformImage {
+    pub platform: Platform,
+    pub build: Build,
+    /// The platform's name of it.
+    pub name: &'static str,
+    /// The first minor whose nodes can have it, if a source names one.
+    pub since: Option<Minor>,
+}
+
+const fn image(platform: Platform, build: u32, name: &'static str) -> PlatformImage {
+    PlatformImage { platform, build: Build(build), name, since: None }
+}
+
+impl PlatformImage {
+    const fn since(self, minor: u32) -> Self {
+        Self { since: Some(Minor(minor)), ..self }
+    }
+}
+
+/// The images. From 1.37 on AKS makes node pools without a SKU with Windows Server 2025: one whose manifest names none changes its build.
 #[rustfmt::skip]
-const IMAGES: &[(Platform, u32, &str)] = &[
-    (Platform::Eks,       17763, "WindowsServer2019CoreContainer"),
-    (Platform::Eks,       20348, "WindowsServer2022CoreContainer"),
-    (Platform::Eks,       26100, "WindowsServer2025CoreContainer"),
-    (Platform::Aks,       20348, "Windows2022"),
-    (Platform::Aks,       26100, "Windows2025"),
-    (Platform::Karpenter, 17763, "windows2019@latest"),
-    (Platform::Karpenter, 20348, "windows2022@latest"),
-    (Platform::Karpenter, 26100, "windows2025@latest"),
+pub(super) const IMAGES: &[PlatformImage] = &[
+    image(Platform::Eks,       17763, "WindowsServer2019CoreContainer"),
+    image(Platform::Eks,       20348, "WindowsServer2022CoreContainer"),
+    image(Platform::Eks,       26100, "WindowsServer2025CoreContainer").since(35),
+    image(Platform::Aks,       20348, "Windows2022"),
+    image(Platform::Aks,       26100, "Windows2025").since(32),
+    image(Platform::Karpenter, 17763, "windows2019@latest"),
+    image(Platform::Karpenter, 20348, "windows2022@latest"),
+    image(Platform::Karpenter, 26100, "windows2025@latest").since(35),
 ];
 
 /// The pods on a node of AKS, both bounds included.
@@ -388,9 +420,20 @@ mod tests {
             (Platform::Rke2, [None, None]),
         ];
         for (platform, images) in table {
-            assert_eq!([Build(17763), Build(26100)].map(|build| platform.image(build)), images, "{platform:?}");
+            let name = |build| platform.image(Build(build)).map(|image| image.name);
+            assert_eq!([17763, 26100].map(name), images, "{platform:?}");
         }
         assert_eq!(Platform::Eks.image(Build(19042)), None);
+    }
+
+    #[test]
+    fn windows_server_2025_has_images_from_a_minor_on() {
+        let since = |platform: Platform| platform.image(Build(26100)).and_then(|image| image.since);
+        let table =
+            [(Platform::Eks, 35), (Platform::Karpenter, 35), (Platform::KarpenterUserData, 35), (Platform::Aks, 32)];
+        for (platform, expected) in table {
+            assert_eq!(since(platform), Some(Minor(expected)), "{platform:?}");
+        }
     }
 
     #[test]

@@ -4,14 +4,22 @@
 //! `content/en/docs/setup/production-environment/tools/kubeadm/install-kubeadm.md` (pull request 31309, 2022-01),
 //! Mirantis/cri-dockerd, `cmd/cri/options/options.go` and `core/sandbox_helpers.go` (246bd65, 2026-04-27), that of
 //! containerd also from kubernetes-sigs/cluster-api-provider-azure, `templates/cluster-template-windows.yaml`
-//! (69ec3a40, 2026-08-19); handler `docker` from `core/sandbox_run.go` of cri-dockerd v0.3.0.
+//! (69ec3a40, 2026-08-19); handler `docker` from `core/sandbox_run.go` of cri-dockerd v0.3.0; `RuntimeConfig` from KEP-4033 of
+//! kubernetes/enhancements (pull request 6087), `getCgroupDriverFromCRI` in `cmd/kubelet/app/server.go` of kubernetes/kubernetes at v1.37.2,
+//! which calls it on every system, and Mirantis/cri-dockerd pull request 425 (read 2026-11-29). Pull request 136731, which removes the
+//! fallback, was open in September 2026.
 
 use std::fmt;
 
 use super::{
-    ContainerdVersion,
+    ContainerdVersion, Minor,
     containerd::{BUILT_IN_HANDLERS, HYPERV_HANDLER, PROCESS_HANDLER, release_line},
 };
+
+/// The first minor whose kubelet is to fail at its start without the call `RuntimeConfig` of the runtime. containerd has it from 2.0 on.
+pub const RUNTIME_CONFIG_REQUIRED: Minor = Minor(38);
+/// The first cri-dockerd with the call. Nodes report the version of Docker Engine only.
+pub const CRI_DOCKERD_WITH_RUNTIME_CONFIG: &str = "0.3.17";
 
 /// The handler for Docker Engine's default runtime, the only one that every version of cri-dockerd accepts.
 pub const DOCKER_HANDLER: &str = "docker";

@@ -177,6 +177,15 @@ pub fn value_at<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
     rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
 }
 
+/// Whether the files of a containerd set the directory of the CNI only with the key that ends with [`facts::WITHOUT_BIN_DIR`]. Texts that
+/// are no TOML set nothing.
+pub fn loses_bin_dir<T: AsRef<str>>(files: &[T]) -> bool {
+    let files: Vec<Table> = files.iter().filter_map(|text| text.as_ref().parse().ok()).collect();
+    let has = |path, is_set: fn(&Value) -> bool| files.iter().filter_map(|file| value_at(file, path)).any(is_set);
+    has(facts::BIN_DIR, |value| value.as_str().is_some_and(|path| !path.is_empty()))
+        && !has(facts::BIN_DIRS, |value| value.as_array().is_some_and(|list| !list.is_empty()))
+}
+
 fn set(table: &mut Table, path: &[&str], value: impl Into<Value>) {
     match path {
         [] => {}

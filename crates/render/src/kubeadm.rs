@@ -141,10 +141,10 @@ pub fn template(machine: &Machine) -> Result<KubeadmTemplate, Vec<Problem>> {
     };
     let mut builder = Builder { machine: *machine, path, spec, image: image.as_deref(), problems };
     let mut arguments = builder.arguments();
-    let flag = arguments.get(REGISTER_WITH_TAINTS.name).and_then(arguments::taints);
+    let flag = arguments.get(REGISTER_WITH_TAINTS).and_then(arguments::taints);
     let taints = builder.first_taints(&arguments, flag.as_deref().unwrap_or_default());
     if flag.is_some() {
-        arguments.replace(REGISTER_WITH_TAINTS.name, kubelet::taints_flag(&taints));
+        arguments.replace(REGISTER_WITH_TAINTS, kubelet::taints_flag(&taints));
     }
     let files = builder.files(&arguments, &taints);
     builder.commands();
@@ -308,14 +308,12 @@ impl Builder<'_> {
         self.problems.extend(arguments.overriding(&path, profile));
         // kubeadm writes the field resolvConf into the main file, where no kubelet loses it.
         let flags = kubelet::flags(profile, variant.kubelet);
-        for (name, value) in
-            flags.into_iter().filter(|(name, value)| *name != RESOLV_CONF.name || value == HOST_RESOLVERS)
-        {
+        for (name, value) in flags.into_iter().filter(|(name, value)| *name != RESOLV_CONF || value == HOST_RESOLVERS) {
             self.problems.extend(arguments.set(&path, name, &value).err());
         }
         // The flag overrides the taints of nodeRegistration.
-        let flag = arguments.get(REGISTER_WITH_TAINTS.name).map(|text| merged_taints(&path, text, taints));
-        let replaced = flag.map(|flag| flag.map(|text| arguments.replace(REGISTER_WITH_TAINTS.name, text)));
+        let flag = arguments.get(REGISTER_WITH_TAINTS).map(|text| merged_taints(&path, text, taints));
+        let replaced = flag.map(|flag| flag.map(|text| arguments.replace(REGISTER_WITH_TAINTS, text)));
         self.problems.extend(replaced.and_then(Result::err));
         if !node_labels.is_empty() {
             let merged = merged_labels(&path, arguments.get(NODE_LABELS).unwrap_or_default(), node_labels);
@@ -387,7 +385,7 @@ impl Builder<'_> {
 }
 
 /// The arguments that have no field of the configuration and decide how a node registers.
-const REGISTERING: [&str; 4] = [CLOUD_PROVIDER, "hostname-override", "node-ip", WINDOWS_PRIORITYCLASS.name];
+const REGISTERING: [&str; 4] = [CLOUD_PROVIDER, "hostname-override", "node-ip", WINDOWS_PRIORITYCLASS];
 
 /// The arguments for the first start of a kubelet that is a service of Windows, without those that cloud-init evaluates on the
 /// machine. `name` is that of the registration, which kubeadm turns into an argument.

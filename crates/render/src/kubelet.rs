@@ -121,10 +121,10 @@ pub fn args(profile: &Profile, minor: Minor) -> String {
 
 /// The flags for settings without a field: their names without dashes, and their values.
 pub fn flags(profile: &Profile, minor: Minor) -> Vec<(&'static str, String)> {
-    let mut flags = vec![(WINDOWS_PRIORITYCLASS.name, priority_class(profile.kubelet.priority_class).to_owned())];
+    let mut flags = vec![(WINDOWS_PRIORITYCLASS, priority_class(profile.kubelet.priority_class).to_owned())];
     let resolv_conf = resolv_conf(&profile.kubelet);
     if minor < RESOLV_CONF_IN_DROP_INS_SINCE || resolv_conf == HOST_RESOLVERS {
-        flags.push((RESOLV_CONF_FLAG.name, resolv_conf.to_owned()));
+        flags.push((RESOLV_CONF_FLAG, resolv_conf.to_owned()));
     }
     flags
 }

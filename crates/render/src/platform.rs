@@ -65,6 +65,13 @@ pub fn documents(platform: Platform, nodes: &NodesToMake) -> Result<PlatformDocu
     if platform.selects_image() && image.is_none() {
         return Err(format!("{} has no known image with Windows {}", platform.title(), nodes.build));
     }
+    if let Some(first) = image.and_then(|image| image.since).filter(|first| nodes.kubelet < *first) {
+        let title = platform.title();
+        return Err(format!(
+            "{title} has no Windows {} in Kubernetes {}, the first version with it is {first} (--kubernetes {first})",
+            nodes.build, nodes.kubelet
+        ));
+    }
     let retirement = platform.retirement(nodes.build);
     if let Some(last) = retirement.and_then(|one| one.last_minor).filter(|last| nodes.kubelet > *last) {
         let title = platform.title();
@@ -73,7 +80,7 @@ pub fn documents(platform: Platform, nodes: &NodesToMake) -> Result<PlatformDocu
             nodes.build, nodes.kubelet
         ));
     }
-    let image = image.unwrap_or_default();
+    let image = image.map_or("", |image| image.name);
     let report = report::report(platform, nodes);
     let comment = comment_lines(&format!("Pool {}: {report}", nodes.pool));
     let files = match platform {

@@ -314,8 +314,13 @@ pub fn after_upgrade(
     match versions.iter().any(|version| issue.range(*version).is_some()) {
         true => first_without(issue, target).map(AfterUpgrade::Ends),
         false if versions.iter().all(is_target) => None,
-        false => begins(issue, target),
+        false => begins(issue, target).filter(|_| is_reported_of(issue, target)),
     }
+}
+
+/// Whether the first release of a minor has an issue that is reported.
+fn is_reported_of(issue: &KnownIssue, target: Minor) -> bool {
+    affected(issue, ComponentVersion([1, target.0, 0])).is_some_and(|version| is_reported(issue, [&version]))
 }
 
 /// The first release of a minor without the issue, if it has one.
@@ -339,7 +344,7 @@ pub fn kube_proxy_missing(pods: Option<&PoolWorkloads>) -> Option<Missing> {
 
 /// The issues of kube-proxy in the first release of a minor, and the first release without all of them, if the minor has one.
 pub fn of_kube_proxy(target: Minor) -> (Vec<&'static str>, Option<ComponentVersion>) {
-    let is_in = |issue: &&KnownIssue| issue.component == NodeComponent::KubeProxy && begins(issue, target).is_some();
+    let is_in = |issue: &&KnownIssue| issue.component == NodeComponent::KubeProxy && is_reported_of(issue, target);
     let issues: Vec<_> = KNOWN_ISSUES.iter().filter(is_in).collect();
     let without: Option<Vec<_>> = issues.iter().map(|issue| first_without(issue, target)).collect();
     (issues.iter().map(|issue| issue.entry.code).collect(), without.and_then(|versions| versions.into_iter().max()))

@@ -7,3 +7,4 @@ pub mod ownership;
 pub mod pool;
 pub mod revert;
 pub mod status;
+pub mod upgrade;

@@ -24,6 +24,11 @@ pub(super) fn of(spec: &PodSpec, host_process: bool) -> PodFeatures {
         PodFeature::PostStartHook => {
             containers().any(|one| one.lifecycle.as_ref().is_some_and(|lifecycle| lifecycle.post_start.is_some()))
         }
+        PodFeature::RunAsUser => {
+            let of_pod = spec.security_context.as_ref().is_some_and(|context| context.run_as_user.is_some());
+            let is_set = |one: &Container| one.security_context.as_ref().is_some_and(|own| own.run_as_user.is_some());
+            of_pod || containers().any(is_set)
+        }
     })
 }
 
@@ -65,7 +70,7 @@ mod tests {
         let container = |own: Value| json!({"containers": [own]});
         let host_process = json!({"windowsOptions": {"hostProcess": true}});
         let volume = |own: Value| json!({"containers": [{"name": "a"}], "volumes": [own]});
-        let table: [(Value, &[PodFeature]); 12] = [
+        let table: [(Value, &[PodFeature]); 14] = [
             (container(json!({"name": "a", "readinessProbe": {"httpGet": {"port": 80}}})), &[]),
             (container(json!({"name": "a", "startupProbe": exec})), &[ExecProbe]),
             (
@@ -85,6 +90,8 @@ mod tests {
             (volume(json!({"name": "a", "image": {"reference": "r"}})), &[ImageVolume]),
             (volume(json!({"name": "a", "emptyDir": {}})), &[]),
             (container(json!({"name": "a", "lifecycle": {"postStart": {"exec": {}}}})), &[PostStartHook]),
+            (container(json!({"name": "a", "securityContext": {"runAsUser": 1000}})), &[RunAsUser]),
+            (json!({"containers": [{"name": "a"}], "securityContext": {"runAsUser": 0}}), &[RunAsUser]),
         ];
         for (spec, expected) in table {
             let read: PodSpec = serde_json::from_value(spec.clone()).unwrap();

@@ -109,7 +109,7 @@ impl Fleet {
                 "conditions": conditions,
                 "addresses": [{"type": "InternalIP", "address": address}],
                 "nodeInfo": {"kernelVersion": "10.0.20348.4529", "kubeletVersion": "v1.34.1",
-                             "containerRuntimeVersion": "containerd://2.3.4", "osImage": "Windows Server 2022 Datacenter",
+                             "containerRuntimeVersion": "containerd://2.3.7", "osImage": "Windows Server 2022 Datacenter",
                              "operatingSystem": "windows", "architecture": "amd64", "bootID": "1", "machineID": "",
                              "systemUUID": "", "kubeProxyVersion": ""},
             },

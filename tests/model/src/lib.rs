@@ -418,7 +418,7 @@ fn read_controller<T: PodController + serde::de::DeserializeOwned>(object: &Valu
 
 /// A new node that pool `web` selects, with these taints.
 pub fn web_node(taints: Value) -> Value {
-    node(20348, "containerd://2.1.9", &json!({"agentpool": "web"}), &taints)
+    node(20348, "containerd://2.2.9", &json!({"agentpool": "web"}), &taints)
 }
 
 pub fn taint(key: &str, value: &str, effect: &str) -> Value {

@@ -24,3 +24,9 @@ try {
   }
   'pipe|read'
 } catch { }
+try {
+  foreach ($process in @(Get-CimInstance -ClassName Win32_Process -Filter 'Name = ''kubelet.exe''')) {
+    foreach ($flag in [regex]::Matches($process.CommandLine, '[\s\x22]--?([A-Za-z][A-Za-z0-9_-]*)')) { 'flag|{0}' -f $flag.Groups[1].Value }
+    'flag|read'
+  }
+} catch { }

@@ -5,12 +5,13 @@
 //! `Win32_Volume`; the class comes with the feature BitLocker, so that without its namespace no volume is protected),
 //! msdn.microsoft.com, `aa394239` (`Win32_OperatingSystem`) and `aa394102` (`Win32_ComputerSystem`);
 //! MicrosoftDocs/windows-driver-docs, `storage/msft-volume.md`; MicrosoftDocs/windows-powershell-docs, `storage/Get-Volume.md`;
-//! kubernetes-csi/csi-proxy, README (the names of the pipes).
+//! kubernetes-csi/csi-proxy, README (the names of the pipes); learn.microsoft.com, `cimwin32prov/win32-process` (read 2026-11-29).
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
+use super::{MAX_FLAGS, MAX_NAME};
 use crate::{
     host::Host,
     script::{self, Lines},
@@ -88,6 +89,11 @@ impl MachineAnswers {
         Some(100_u64.saturating_sub(volume.free.checked_mul(100)?.checked_div(volume.size)?))
     }
 
+    /// The names of the flags of the kubelets that run, sorted; `None` if none does.
+    pub fn kubelet_flags(&self) -> Option<Vec<String>> {
+        self.0.is_read("flag").then(|| flag_names(self.0.values("flag").map(str::to_owned)))
+    }
+
     /// The names of the pipes of csi-proxy, sorted.
     pub fn csi_proxy_pipes(&self) -> Option<Vec<String>> {
         let mut pipes: Vec<_> =
@@ -95,6 +101,15 @@ impl MachineAnswers {
         pipes.sort();
         self.0.is_read("pipe").then_some(pipes)
     }
+}
+
+/// Names of flags, each once.
+pub fn flag_names(names: impl Iterator<Item = String>) -> Vec<String> {
+    let is_name = |name: &String| {
+        (1..=MAX_NAME).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    names.filter(is_name).collect::<BTreeSet<_>>().into_iter().take(MAX_FLAGS).collect()
 }
 
 #[cfg(test)]
@@ -167,6 +182,9 @@ mod tests {
         assert_eq!(all.csi_proxy_pipes(), Some(vec!["csi-proxy-disk-v1".to_owned(), "csi-proxy-volume-v1".to_owned()]));
         assert_eq!(machine(&[r"pipe|\\.\pipe\csi-proxy-disk-v1"]).csi_proxy_pipes(), None);
         assert_eq!(machine(&["pipe|read"]).csi_proxy_pipes(), Some(Vec::new()));
+        assert_eq!(none.kubelet_flags(), None);
+        let flags = machine(&["flag|v", "flag|cloud-config", "flag|v", "flag|not a name", "flag|read"]).kubelet_flags();
+        assert_eq!(flags, Some(vec!["cloud-config".to_owned(), "v".to_owned()]));
     }
 
     #[test]

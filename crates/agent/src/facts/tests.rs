@@ -109,6 +109,57 @@ fn revision_pending_restart_plugins_and_compartments_are_in_the_registry() {
 }
 
 #[test]
+fn flags_are_those_of_the_running_kubelet_or_of_its_service() {
+    let table: [(&str, &[&str], Option<&[&str]>); 4] = [
+        ("", &["flag|config", "flag|cloud-config", "flag|read"], Some(&["cloud-config", "config"])),
+        (
+            " --cloud-config= -v=4 --hostname-override win-1",
+            &[],
+            Some(&["cloud-config", "config", "hostname-override", "v", "windows-service"]),
+        ),
+        ("", &["flag|config"], Some(&["config", "windows-service"])),
+        ("", &["flag|read"], Some(&[])),
+    ];
+    for (flags, lines, expected) in table {
+        let found = facts(&node(&format!("{KUBELET}{flags}"), "", lines)).kubelet_flags;
+        let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(found, expected, "{flags} {lines:?}");
+    }
+}
+
+#[test]
+fn feature_gates_are_those_of_the_configuration_that_the_kubelet_uses() {
+    let kubelet = Some(json!({"featureGates": {"WinOverlay": false, "NodeLogQuery": true, "Odd": "yes"}}));
+    let found = read(&node(KUBELET, "", &[]), &FactReference { kubelet, time: None }, &NodeFacts::default());
+    assert_eq!(found.feature_gates, Some(vec!["NodeLogQuery=true".to_owned(), "WinOverlay=false".to_owned()]));
+    assert_eq!(facts(&node(KUBELET, "", &[])).feature_gates, None);
+}
+
+#[test]
+fn a_directory_of_the_cni_counts_if_no_file_has_the_key_that_replaces_it() {
+    let table = r#"[plugins."io.containerd.cri.v1.runtime".cni]"#;
+    let imports = r"imports = ['conf.d\*.toml']";
+    let drop_in = format!("version = 3\n{table}\nbin_dirs = ['C:\\opt\\cni\\bin']\n");
+    for (main, drop_in, expected) in [
+        (format!("version = 3\n{table}\nbin_dir = 'C:\\opt\\cni\\bin'\n"), "", Some(true)),
+        (format!("version = 3\n{table}\nbin_dir = ''\n"), "", Some(false)),
+        (format!("version = 3\n{imports}\n{table}\nbin_dir = 'C:\\opt\\cni\\bin'\n"), drop_in.as_str(), Some(false)),
+        (
+            "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.cni]\nbin_dir = 'C:\\opt\\cni\\bin'\n".to_owned(),
+            "",
+            Some(false),
+        ),
+        ("not TOML".to_owned(), "", None),
+    ] {
+        let host = node(KUBELET, &main, &[]);
+        if !drop_in.is_empty() {
+            host.put(r"C:\Program Files\containerd\conf.d\10-cni.toml", drop_in);
+        }
+        assert_eq!(facts(&host).cni_bin_dir, expected, "{main}");
+    }
+}
+
+#[test]
 fn values_that_vary_by_themselves_stay_as_they_were_reported() {
     let at = |text: &str| text.parse::<Timestamp>().unwrap();
     let former = |booted: &str, offset: Option<i32>, fills: Option<bool>| NodeFacts {

@@ -59,7 +59,7 @@ struct Api {
 }
 
 /// The allowed flags of the kubelet.
-pub const FLAGS: &[&str] = &[WINDOWS_PRIORITYCLASS.name, RESOLV_CONF.name];
+pub const FLAGS: &[&str] = &[WINDOWS_PRIORITYCLASS, RESOLV_CONF];
 
 const ENVIRONMENT: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 
@@ -121,7 +121,7 @@ fn kubelet_flags(text: &str) -> Result<Vec<FlagValue>, Refusal> {
         if !FLAGS.contains(&name.as_str()) || value.contains(char::is_control) {
             return Err(forbidden(format!("kubelet.args sets --{name}")));
         }
-        if *name == RESOLV_CONF.name && !is_resolv_conf(value) {
+        if *name == RESOLV_CONF && !is_resolv_conf(value) {
             return Err(forbidden(format!(
                 "kubelet.args sets --{name}={value}, and a Windows kubelet requires an empty value, Host or an absolute path"
             )));

@@ -397,13 +397,17 @@ conditions! {
             "correct the annotation; `winpool explain` lists the ids"),
     ]);
     NODE_HYGIENE = condition("NodeHygiene", Role::Flag, ConditionStatus::True, (Subject::Nodes, Harm::Notice),
-        "nodes keep Secrets unprotected, or have services that do not restart, as their agents report", &[
+        "nodes keep Secrets unprotected, have services that do not restart, or settings that an upgrade ends, as their agents report", &[
         row(reason::SECRETS_READABLE, TRUE,
             "others than SYSTEM and Administrators can read the directory of the kubelet or of containerd, with Secrets of pods in \
              clear text",
             "limit its access control list with `icacls`, or who can log on: [facts about nodes](delivery/agent.md#facts-about-nodes)"),
         row(reason::VOLUME_NOT_ENCRYPTED, TRUE, "BitLocker does not protect a volume with such a directory",
             "turn on BitLocker, unless the platform encrypts the disk"),
+        row(reason::ENDS_WITH_UPGRADE, TRUE,
+            "the kubelet of the next minor does not start with a flag or a feature gate of a node, or containerd 2.4 ignores a setting \
+             in its file",
+            "follow the message before the upgrade: it names the setting, and the product that sets it if that is known").harm(Harm::Unsupported),
         row(reason::SERVICE_NOT_RESTARTED, TRUE,
             "containerd, kubelet or kube-proxy is a service that Windows does not start again when it fails",
             "set its recovery with `sc.exe failure`, as the message says"),

@@ -6,6 +6,7 @@ mod images;
 mod logs;
 mod nodes;
 mod pods;
+mod upgrade;
 
 pub use images::{registry_image, waiting_images};
 pub(super) use {
@@ -15,4 +16,5 @@ pub(super) use {
     logs::{log_place, logged, logs},
     nodes::*,
     pods::*,
+    upgrade::ended_settings,
 };

@@ -107,6 +107,7 @@ const PODS: &[&str] = &[
     "spec.containers.livenessProbe.exec.{}",
     "spec.containers.name",
     "spec.containers.readinessProbe.exec.{}",
+    "spec.containers.securityContext.runAsUser",
     "spec.containers.securityContext.windowsOptions.hostProcess",
     "spec.containers.startupProbe.exec.{}",
     "spec.containers.volumeMounts.mountPath",

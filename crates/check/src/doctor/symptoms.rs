@@ -214,7 +214,7 @@ const fn log(services: &'static [&'static str], texts: &'static [&'static str], 
 /// The symptoms, those of nodes first.
 #[rustfmt::skip]
 pub static SYMPTOMS: &[Symptom] = {
-    use EvidencePart::{DaemonSets, EndpointSlices, Events, Images, Leases, Machines, Nodes, Pods, Pools};
+    use EvidencePart::{DaemonSets, EndpointSlices, Events, Images, Leases, Machines, NodeConfigs, Nodes, Pods, Pools};
     &[
         symptom("pool-not-ready", "The pool is not Ready", check(&[Pools, Nodes], checks::pools),
             "the operator reports a problem in the status of the pool",
@@ -299,6 +299,11 @@ pub static SYMPTOMS: &[Symptom] = {
             "the versions of kubelet, containerd, Windows or kube-proxy are in the table of known issues",
             "act on the text; `winpool explain` with the id has its source",
             "docs/known-issues.md").also(),
+        symptom("ended-setting", "A node has a setting that an upgrade ends", check(&[Nodes, NodeConfigs], checks::ended_settings),
+            "a kubelet does not start with a flag or a feature gate that its minor does not have, and containerd 2.4 ignores settings of \
+             earlier releases. Agents report what nodes have",
+            "remove the setting before the upgrade: `winpool plan --kubernetes MINOR` lists all of them, with the product that sets it",
+            "https://github.com/rancher/rke2/issues/9591").also(),
         symptom("machine-not-joined", "A machine of Cluster API does not become a node", check(&[Machines], checks::machines),
             "no node has the provider ID of the machine: it does not boot, kubeadm fails, or the kubelet does not register",
             "look at the infrastructure object of the machine, `kubectl get machines -A -o wide`, and at the log of cloudbase-init on it",

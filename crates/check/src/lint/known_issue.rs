@@ -85,6 +85,7 @@ fn path_of(feature: PodFeature, spec: &Value) -> String {
         }
         PodFeature::SubPaths => &["containers[].volumeMounts[].subPath", "containers[].volumeMounts[].subPathExpr"],
         PodFeature::VolumeClaim => &["volumes[].persistentVolumeClaim", "volumes[].ephemeral"],
+        PodFeature::RunAsUser => &["securityContext.runAsUser", "containers[].securityContext.runAsUser"],
         PodFeature::PostStartHook => &["containers[].lifecycle.postStart"],
         PodFeature::InTreeVolume | PodFeature::ImageVolume => &["volumes"],
     };

@@ -3,7 +3,10 @@
 use serde_json::Value;
 use winpool_facts::{Minor, kubelet_fields::fatal_in};
 
-use super::{Code, Finding};
+use super::{
+    Code, Finding,
+    node_files::{document, files},
+};
 
 /// How the names of kubeadm's patches of KubeletConfiguration begin.
 const PATCH: &str = "kubeletconfiguration";
@@ -16,47 +19,19 @@ pub fn check(configuration: &Value, minor: Minor) -> Vec<Finding> {
     set.map(|field| finding(field.name)).collect()
 }
 
-/// The same fields in the patches that any part of an object writes to a Windows machine, as `files` of a KubeadmConfig and the
-/// patches of a ClusterClass have them.
+/// The same fields in the patches that any part of an object writes to a Windows machine.
 pub fn in_files(object: &Value, minor: Minor) -> Vec<Finding> {
     let mut findings = Vec::new();
-    collect(object, "", minor, &mut findings);
+    files(object, &mut |at, file, content| {
+        if is_patch(file) {
+            findings.extend(check(&document(content), minor).into_iter().map(|finding| finding.below(at)));
+        }
+    });
     findings
 }
 
-fn collect(value: &Value, path: &str, minor: Minor, findings: &mut Vec<Finding>) {
-    match value {
-        Value::Object(fields) => {
-            if let (Some(file), Some(content)) = (fields.get("path").and_then(Value::as_str), fields.get("content"))
-                && is_windows_patch(file)
-            {
-                let at = format!("{path}.content");
-                findings.extend(check(&document(content), minor).into_iter().map(|finding| finding.below(&at)));
-            }
-            for (name, value) in fields {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                // The template of a patch of a ClusterClass is text.
-                let template = (name == "template" && value.is_string()).then(|| document(value));
-                collect(template.as_ref().unwrap_or(value), &path, minor, findings);
-            }
-        }
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                collect(item, &format!("{path}[{index}]"), minor, findings);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// The YAML document of a text; null if it has none, such as a text with placeholders.
-fn document(text: &Value) -> Value {
-    text.as_str().and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_default()
-}
-
-fn is_windows_patch(path: &str) -> bool {
-    let has_drive = path.as_bytes().get(1) == Some(&b':');
-    has_drive && path.rsplit(['/', '\\']).next().is_some_and(|name| name.starts_with(PATCH))
+fn is_patch(path: &str) -> bool {
+    path.rsplit(['/', '\\']).next().is_some_and(|name| name.starts_with(PATCH))
 }
 
 #[cfg(test)]

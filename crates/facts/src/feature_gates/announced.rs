@@ -1,8 +1,9 @@
 //! Changes of feature gates in a minor that was not released when its changelog was read. They may still change, so they are
 //! warnings.
 //!
-//! Source: `CHANGELOG/CHANGELOG-1.38.md` of kubernetes/kubernetes at 0411cc70, which has 1.38.0-alpha.1 and alpha.2. Pull request
-//! 142125, open when it was read, would remove WinDSR and WinOverlay too.
+//! Source: `CHANGELOG/CHANGELOG-1.38.md` of kubernetes/kubernetes at 0411cc70, which has 1.38.0-alpha.1 and alpha.2 (read 2026-11-29).
+//! Pull request 142125, open when it was read, would remove WinDSR and WinOverlay too. That StrictIPCIDRValidation is locked follows from
+//! pull request 141979, merged in September 2026: its tests switch the gate off only as 1.37.
 
 use super::Minor;
 
@@ -12,6 +13,11 @@ pub enum GateChange {
     Removed,
     /// It does not start with the other value.
     Locked(bool),
+    /// The gate is on unless it is set to false: with this effect on a Windows node, and what to do before.
+    On {
+        effect: &'static str,
+        remedy: &'static str,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +36,7 @@ impl Announcement {
         match self.change {
             GateChange::Removed => true,
             GateChange::Locked(only) => value != only,
+            GateChange::On { .. } => false,
         }
     }
 }
@@ -43,6 +50,11 @@ const fn removed(gate: &'static str, release: &'static str) -> Announcement {
 
 const fn locked(gate: &'static str, release: &'static str) -> Announcement {
     Announcement { gate, minor: Minor(38), change: GateChange::Locked(true), release }
+}
+
+/// The announced change of a gate.
+pub fn announced(gate: &str) -> Option<&'static Announcement> {
+    ANNOUNCED.iter().find(|row| row.gate == gate)
 }
 
 /// Every announced change, sorted by gate.
@@ -60,6 +72,17 @@ pub const ANNOUNCED: &[Announcement] = &[
     removed("PodSchedulingReadiness", ALPHA_1),
     removed("SeparateTaintEvictionController", ALPHA_1),
     removed("ServiceAccountTokenPodNodeInfo", ALPHA_1),
+    locked("StrictIPCIDRValidation", "1.38 (pull request 141979)"),
+    Announcement {
+        gate: "WindowsCPUAndMemoryAffinity",
+        minor: Minor(38),
+        change: GateChange::On {
+            effect: "cpuManagerPolicy, memoryManagerPolicy and topologyManagerPolicy in the configuration of a node, which had no \
+                     effect before, take effect with containerd 2.4 and later",
+            remedy: "Remove them where they are not wanted, or set the gate to false",
+        },
+        release: ALPHA_2,
+    },
     removed("WindowsHostNetwork", ALPHA_1),
 ];
 

@@ -9,7 +9,7 @@ use winpool_facts::{
     Minor,
     cluster_api::MAX_ARGUMENT,
     kubelet_fields::{FIELDS, FieldSupport},
-    kubelet_flags::{FLAGS, REGISTER_WITH_TAINTS, V},
+    kubelet_flags::{ENDED, REGISTER_WITH_TAINTS, V},
 };
 
 use crate::{kubelet::taint_flag, profile::Profile};
@@ -83,7 +83,7 @@ impl Arguments {
 
     /// Arguments that override a setting of the profile: an argument takes precedence over the configuration file.
     pub fn overriding<'a>(&'a self, path: &'a str, profile: &'a Profile) -> impl Iterator<Item = Problem> + 'a {
-        let verbosity = profile.kubelet.verbosity.map(|_| V.name.to_owned());
+        let verbosity = profile.kubelet.verbosity.map(|_| V.to_owned());
         let extra = profile.kubelet.extra.iter().map(|(field, _)| flag_of(field.name));
         let written = FIELDS.iter().filter(|field| matches!(field.support, FieldSupport::Managed(_)));
         let written = written.filter_map(|field| field.flag).map(str::to_owned);
@@ -96,7 +96,7 @@ impl Arguments {
 
     /// Arguments that a kubelet of a minor does not know, or that are too long.
     pub fn problems<'a>(&'a self, path: &'a str, minor: Minor) -> impl Iterator<Item = Problem> + 'a {
-        let removed = FLAGS.iter().filter(move |flag| self.0.contains_key(flag.name) && !flag.known_in(minor));
+        let removed = ENDED.iter().filter(move |flag| self.0.contains_key(flag.name) && !flag.known_in(minor));
         let removed = removed.map(move |flag| {
             let wrong = format!("kubelet {minor} does not know the argument {} and does not start with it", flag.name);
             Problem::new(path, wrong, "remove it from the template")

@@ -79,7 +79,7 @@ fn of(setting: Setting, profile: &Profile, nodes: &NodesToMake) -> Option<Vec<Fl
             vec![("feature-gates", list(settings.feature_gates.iter().map(|(name, on)| format!("{name}={on}"))))]
         }
         Setting::PriorityClass => {
-            vec![(WINDOWS_PRIORITYCLASS.name, kubelet::priority_class(settings.priority_class).to_owned())]
+            vec![(WINDOWS_PRIORITYCLASS, kubelet::priority_class(settings.priority_class).to_owned())]
         }
         Setting::Verbosity => vec![("v", settings.verbosity?.to_string())],
         Setting::KubeProxy => of_kube_proxy(profile.kube_proxy.as_ref()?, nodes.kubelet),

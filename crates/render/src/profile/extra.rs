@@ -13,6 +13,9 @@ use super::{
     problems::Problems,
 };
 
+const TOPOLOGY_OPTIONS: &str = "topologyManagerPolicyOptions";
+const CLOSEST_NUMA_NODES: &str = "prefer-closest-numa-nodes";
+
 /// Checks the fields. Returns those that Windows supports, in the order of KubeletConfiguration.
 pub(super) fn check(written: &Map<String, Value>, problems: &mut Problems) -> Vec<(&'static Field, Value)> {
     for (name, value) in written {
@@ -22,7 +25,13 @@ pub(super) fn check(written: &Map<String, Value>, problems: &mut Problems) -> Ve
             continue;
         };
         match field.support {
-            FieldSupport::Supported => check_type(&path, field.field_type, value, problems),
+            FieldSupport::Supported => {
+                if let Some(containerd) = field.containerd {
+                    let wrong = format!("has no effect with containerd below {containerd}");
+                    problems.warning(&path, wrong, format!("use it on nodes with containerd {containerd} or later"));
+                }
+                check_type(&path, field.field_type, value, problems);
+            }
             FieldSupport::NoEffect(reason) => {
                 problems.error(path, format!("has no effect on Windows, because {reason}"), "remove it");
             }
@@ -174,6 +183,10 @@ fn check_combinations(written: &Map<String, Value>, problems: &mut Problems) {
         // kubernetes/kubernetes#117119.
         let wrong = "with 0 kubelets from 1.37 on have no limit, and earlier ones use their default";
         problems.warning(path("eventRecordQPS"), wrong, "write a number, such as 50");
+    }
+    if written.get(TOPOLOGY_OPTIONS).is_some_and(|options| options[CLOSEST_NUMA_NODES] == "true") {
+        let wrong = "a kubelet does not start with this option on Windows, which reports no distances of NUMA nodes";
+        problems.error(format!("{}.{CLOSEST_NUMA_NODES}", path(TOPOLOGY_OPTIONS)), wrong, "remove it");
     }
     let logging = |part: &str| written.get("logging").and_then(|logging| logging.pointer(part));
     if logging("/vmodule/0").is_some() && logging("/format") == Some(&"json".into()) {

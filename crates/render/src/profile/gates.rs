@@ -6,7 +6,7 @@ use winpool_core::Problem;
 use winpool_facts::{
     Minor,
     feature_gates::{
-        ANNOUNCED, DEPENDENCIES_CHECKED_SINCE, GateChange, GateState, NEWEST_READ, OLDEST_READ, UnmetDependency,
+        DEPENDENCIES_CHECKED_SINCE, GateChange, GateState, NEWEST_READ, OLDEST_READ, UnmetDependency, announced,
         feature_gate, gate_state, unmet_dependencies,
     },
     named_enum,
@@ -56,10 +56,11 @@ fn check_gate(component: GatedProgram, name: &str, value: bool, problems: &mut P
             "Kubernetes {OLDEST_READ} to {NEWEST_READ} does not have this feature gate and does not start with it"
         );
         problems.warning(path, wrong, "check the spelling, or remove it");
-    } else if let Some(announced) = ANNOUNCED.iter().find(|row| row.gate == name && row.concerns(value)) {
+    } else if let Some(announced) = announced(name).filter(|row| row.concerns(value)) {
         let change = match announced.change {
             GateChange::Removed => "removes the gate".to_owned(),
             GateChange::Locked(only) => format!("locks the gate to {only}"),
+            GateChange::On { .. } => "enables the gate".to_owned(),
         };
         let wrong = format!(
             "{} {change}: {} {} will not start with this setting",
@@ -204,6 +205,13 @@ mod tests {
             [
                 "spec.kubelet.featureGates.EnvFiles: 1.38.0-alpha.1 locks the gate to true: kubelet 1.38 will not start with this \
               setting: remove it before the upgrade to 1.38"
+            ]
+        );
+        assert_eq!(
+            warnings("StrictIPCIDRValidation", false),
+            [
+                "spec.kubelet.featureGates.StrictIPCIDRValidation: 1.38 (pull request 141979) locks the gate to true: kubelet 1.38 \
+              will not start with this setting: remove it before the upgrade to 1.38"
             ]
         );
         assert_eq!(warnings("EnvFiles", true), [""; 0]);

@@ -18,7 +18,7 @@ fn node(name: &str, kubelet: &str, runtime: &str, kernel: &str) -> WindowsNode {
 
 /// Versions without a known issue, as of the tables.
 const KUBELET: &str = "v1.37.0";
-const CONTAINERD: &str = "containerd://2.4.0";
+const CONTAINERD: &str = "containerd://2.4.2";
 const KERNEL: &str = "10.0.20348.5870";
 
 fn with(features: &[PodFeature]) -> PoolWorkloads {
@@ -107,7 +107,7 @@ fn an_issue_needs_an_affected_version_and_its_precondition_and_names_the_input_t
 
 #[test]
 fn the_newest_patches_of_supported_versions_have_nothing_to_report() {
-    let kubelets = ["v1.34.10", "v1.35.7", "v1.36.3", "v1.37.0"];
+    let kubelets = ["v1.34.10", "v1.35.7", "v1.36.3", "v1.37.2"];
     let newest = RELEASE_LINES.iter().filter(|line| line.end_of_life > jiff::civil::date(2026, 11, 26));
     let runtimes: Vec<_> = newest.map(|line| format!("containerd://{}", line.newest)).collect();
     assert!(runtimes.len() > 1);
@@ -177,7 +177,7 @@ fn an_upgrade_ends_and_begins_issues_of_the_kubelet_and_kube_proxy() {
         ("kubernetes-112630", "v1.35.7", &paths, 36, None),
         ("kubernetes-112630", "v1.36.3", &paths, 37, Some(AfterUpgrade::Ends(version(37, 0)))),
         ("kubernetes-112630", "v1.36.3", &none, 37, None),
-        ("kubernetes-138727", "v1.30.9", &none, 31, Some(AfterUpgrade::Begins)),
+        ("kubernetes-138727", "v1.30.9", &none, 31, None),
         ("kubernetes-135631", "v1.33.7", &old, 34, Some(AfterUpgrade::BeginsBelow(version(34, 4)))),
         ("kubernetes-135631", "v1.33.7", &none, 34, None),
         ("kubernetes-135631", "v1.33.7", &new, 35, Some(AfterUpgrade::BeginsBelow(version(35, 1)))),

@@ -10,7 +10,7 @@ use k8s_openapi::api::{core::v1::ConfigMap, node::v1 as node};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use winpool_api::{
-    WindowsRuntimeProfileStatus,
+    NodeFacts, WindowsRuntimeProfileStatus,
     names::{annotation, label, manager},
 };
 use winpool_core::{
@@ -102,6 +102,11 @@ impl Snapshot {
     /// The profile that a spec names, if it is valid.
     pub fn profile_of(&self, spec: &Spec) -> Option<&Profile> {
         self.profiles.get(spec.profile.as_ref()?)?.profile.as_ref().ok()
+    }
+
+    /// What the agent of a node reports about it.
+    pub fn facts(&self, node: &WindowsNode) -> Option<&NodeFacts> {
+        self.node_configs.as_ref()?.get(&node.name)?.assigned(node)?.status.facts.as_ref()
     }
 
     /// Whether pods are not known, and will not be: workloads are off, or the permission is missing.

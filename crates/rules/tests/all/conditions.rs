@@ -44,7 +44,7 @@ fn base() -> Row {
         expected: [""; 4],
         date: "2026-06-01",
         api_server: 34,
-        nodes: vec![web_node(20348, "v1.34.1", "containerd://2.3.4")],
+        nodes: vec![web_node(20348, "v1.34.1", "containerd://2.3.7")],
         pool: json!({}),
         profile: None,
     }
@@ -136,7 +136,7 @@ fn without_status() -> Value {
 /// A node with this kernel version, without the label of the build.
 fn with_kernel(kernel: &str) -> Value {
     let mut node = without_status();
-    node["status"] = web_node(20348, "v1.34.1", "containerd://2.3.4")["status"].clone();
+    node["status"] = web_node(20348, "v1.34.1", "containerd://2.3.7")["status"].clone();
     node["status"]["nodeInfo"]["kernelVersion"] = json!(kernel);
     node
 }
@@ -166,7 +166,7 @@ fn message(model: &Model, pool: &str, type_: &str) -> String {
 #[test]
 fn a_windows_version_is_supported_by_microsoft_and_by_kubernetes() {
     let row = |status, reason, part| row("OSSupported", status, reason, part);
-    let of = |build, kubelet| [web_node(build, kubelet, "containerd://2.3.4")];
+    let of = |build, kubelet| [web_node(build, kubelet, "containerd://2.3.7")];
     let table = [
         absent("OSSupported"),
         row("True", "ExtendedSupportOnly", "win-1: Windows Server 2019 has extended support only, until 2029-01-09")
@@ -248,7 +248,7 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
         .nodes(of(20348, "v1.34.1", "containerd://1.7.34"))
         .on("2026-10-01"),
         row("False", "EndOfLife", "Upgrade containerd to a supported release")
-            .nodes(of(20348, "v1.34.1", "containerd://2.3.4"))
+            .nodes(of(20348, "v1.34.1", "containerd://2.3.7"))
             .on("2031-01-01"),
         row(
             "False",
@@ -276,7 +276,7 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
         row("Unknown", "UnknownVersion", r#"win-1: kubelet version "latest" is not known. Upgrade winpool"#).nodes(of(
             20348,
             "latest",
-            "containerd://2.3.4",
+            "containerd://2.3.7",
         )),
         row("Unknown", "UnknownVersion", "win-1: no container runtime is reported. Check that the kubelet runs")
             .nodes([without_status()]),
@@ -291,7 +291,7 @@ fn a_class_has_a_handler_of_windows_or_one_that_a_node_of_the_pool_reports() {
     let row = |status, reason, part| row("RuntimeClassReady", status, reason, part);
     let class = |handler: &str| json!({"runtimeClasses": [{"name": "special", "handler": handler}]});
     let reporting = |handler: &str| {
-        let mut node = web_node(20348, "v1.34.1", "containerd://2.3.4");
+        let mut node = web_node(20348, "v1.34.1", "containerd://2.3.7");
         node["status"]["runtimeHandlers"] = json!([{"name": handler}]);
         [node]
     };
@@ -310,7 +310,7 @@ fn a_class_has_a_handler_of_windows_or_one_that_a_node_of_the_pool_reports() {
 fn kubelets_are_within_the_version_skew_policy() {
     let row = |status, reason, part| row("VersionSkew", status, reason, part);
     let of = |kubelets: &[&str]| -> Vec<Value> {
-        kubelets.iter().map(|kubelet| web_node(20348, kubelet, "containerd://2.3.4")).collect()
+        kubelets.iter().map(|kubelet| web_node(20348, kubelet, "containerd://2.3.7")).collect()
     };
     let table = [
         absent("VersionSkew"),
@@ -356,14 +356,14 @@ fn the_windows_version_of_nodes_matches_the_pool_and_the_pause_image() {
         absent("OSMismatch"),
         row("True", "NodeBuildDiffers", "1 node runs another build than 10.0.20348: win-2 (10.0.26100). Replace it, or move it to a pool")
             .nodes([
-                web_node(20348, "v1.34.1", "containerd://2.3.4"),
-                web_node(26100, "v1.34.1", "containerd://2.3.4"),
+                web_node(20348, "v1.34.1", "containerd://2.3.7"),
+                web_node(26100, "v1.34.1", "containerd://2.3.7"),
             ]),
         row(
             "True",
             "PauseImageCannotRun",
             "win-1: no pod can start, because pause image registry.k8s.io/pause:3.5 has no entry that 10.0.20348 under \
-             containerd 2.3.4 can run. Set spec.pauseImage.tag of the profile to a tag that has one, or remove it",
+             containerd 2.3.7 can run. Set spec.pauseImage.tag of the profile to a tag that has one, or remove it",
         )
         .profile(pause("3.5")),
         absent("OSMismatch").profile(pause("3.6")),
@@ -374,32 +374,32 @@ fn the_windows_version_of_nodes_matches_the_pool_and_the_pause_image() {
              pause image registry.k8s.io/pause:3.10.1 has no entry for 10.0.26100. Set spec.pauseImage.tag of the profile to a tag that has one",
         )
         .pool(hyperv_2025())
-        .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+        .nodes([web_node(26100, "v1.34.1", "containerd://2.3.7")])
         .profile(pause("3.10.1")),
         absent("OSMismatch")
             .pool(hyperv_2025())
-            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.7")])
             .profile(pause("3.10.2")),
         absent("OSMismatch")
             .pool(hyperv_2025())
-            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.7")])
             .profile(json!({"pauseImage": {"source": "Upstream"}})),
         row("True", "NodeBuildDiffers", "for that build. win-1: no pod can start, because pause image")
-            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.4")])
+            .nodes([web_node(26100, "v1.34.1", "containerd://2.3.7")])
             .profile(pause("3.5")),
         row("Unknown", "UnknownVersion", "win-2: no Windows version is reported. Check that the kubelet runs")
-            .nodes([web_node(20348, "v1.34.1", "containerd://2.3.4"), without_status()]),
+            .nodes([web_node(20348, "v1.34.1", "containerd://2.3.7"), without_status()]),
         row("Unknown", "UnknownVersion", r#"win-1: Windows version "6.3.9600" is not known. Upgrade winpool"#)
             .nodes([with_kernel("6.3.9600")]),
         row("True", "NodeBuildDiffers", "win-2 (10.0.26100)")
-            .nodes([without_status(), web_node(26100, "v1.34.1", "containerd://2.3.4")]),
+            .nodes([without_status(), web_node(26100, "v1.34.1", "containerd://2.3.7")]),
     ];
     table.iter().for_each(Row::check);
 }
 
 #[test]
 fn a_configuration_is_in_effect_if_the_reported_resources_match() {
-    const CONTAINERD: &str = "containerd://2.3.4";
+    const CONTAINERD: &str = "containerd://2.3.7";
     let row = |status, reason, part| row("ConfigInEffect", status, reason, part);
     let with = |nodes: &[Value], row: Row| row.nodes(nodes).profile(json!({}));
     let mut observed =
@@ -452,25 +452,25 @@ fn a_profile_is_resolved_and_rendered_for_every_node() {
         row("ConfigRendered", "True", "Rendered", "1 configuration rendered for 1 node").profile(json!({})),
         row("ConfigRendered", "True", "TablesEndAt", "1 configuration rendered for 1 node. win-1: the tables of this winpool end at Kubernetes 1.37, so 1.38 is treated as 1.37")
             .profile(json!({}))
-            .nodes([web_node(20348, "v1.38.0", "containerd://2.3.4")]),
+            .nodes([web_node(20348, "v1.38.0", "containerd://2.3.7")]),
         row(
             "ConfigRendered",
             "True",
             "Rendered",
             "1 configuration rendered, none for 1 node of unknown version: win-2. List",
         )
-        .nodes([web_node(20348, "v1.34.1", "containerd://2.3.4"), without_status()])
+        .nodes([web_node(20348, "v1.34.1", "containerd://2.3.7"), without_status()])
         .profile(json!({})),
         row("ConfigRendered", "False", "Failed", "win-1, win-2: spec.kubelet.systemReserved.memory: ")
-            .nodes([unconfigured("containerd://2.3.4"), unconfigured("containerd://2.2.7")])
+            .nodes([unconfigured("containerd://2.3.7"), unconfigured("containerd://2.2.7")])
             .profile(greedy()),
         row("ConfigRendered", "False", "Failed", "the node has only 16Gi: reserve less, or use another profile for")
             .profile(greedy()),
         row("ConfigRendered", "False", "Failed", "win-2: for kubelet 1.34, containerd 99.1, Windows 10.0.20348: ")
-            .nodes(["containerd://2.3.4", "containerd://99.1.0"].map(|runtime| web_node(20348, "v1.34.1", runtime)))
+            .nodes(["containerd://2.3.7", "containerd://99.1.0"].map(|runtime| web_node(20348, "v1.34.1", runtime)))
             .profile(json!({})),
-        row("ConfigRendered", "False", "Failed", "win-1: for kubelet 1.29, containerd 2.1, Windows 10.0.20348: status.nodeInfo.kubeletVersion: kubelet 1.29 is older than 1.30, the oldest that winpool configures: upgrade")
-            .nodes([web_node(20348, "v1.29.1", "containerd://2.1.9")])
+        row("ConfigRendered", "False", "Failed", "win-1: for kubelet 1.29, containerd 2.2, Windows 10.0.20348: status.nodeInfo.kubeletVersion: kubelet 1.29 is older than 1.30, the oldest that winpool configures: upgrade")
+            .nodes([web_node(20348, "v1.29.1", "containerd://2.2.9")])
             .api_server(31)
             .profile(json!({})),
         row("ConfigRendered", "False", "Failed", "containerd 1.6.0 is older than 1.7.0, the oldest that winpool configures: install a")
@@ -489,7 +489,7 @@ fn the_configuration_name_is_mentioned_if_every_node_has_one() {
         row("NodesTainted", "True", "Applied", "1 node has its labels and taints")
             .pool(json!({"profileRef": {"name": "nowhere"}})),
         row("NodesTainted", "True", "Applied", "2 nodes have their labels and taints")
-            .nodes([web_node(20348, "v1.34.1", "containerd://2.3.4"), without_status()])
+            .nodes([web_node(20348, "v1.34.1", "containerd://2.3.7"), without_status()])
             .profile(json!({})),
     ];
     table.iter().for_each(Row::check);
@@ -529,7 +529,7 @@ fn a_condition_that_does_not_apply_or_has_nothing_to_report_is_absent() {
 #[test]
 fn a_status_has_as_many_lines_for_thousands_of_equal_nodes_as_for_one() {
     let lines = |node: fn(&str) -> Value, count: usize| {
-        let row = base().profile(json!({})).nodes(vec![node("containerd://2.3.4"); count]);
+        let row = base().profile(json!({})).nodes(vec![node("containerd://2.3.7"); count]);
         lines_of(&json!(status(&row.model(), "web")))
     };
     assert_eq!([lines(configured, 1), lines(configured, 5_000)], [65, 65]);
@@ -552,7 +552,7 @@ fn lines_of(value: &Value) -> usize {
 fn the_worst_problem_is_that_which_harms_most() {
     let open = |runtime: &str| web_node(20348, "v1.34.1", runtime);
     let tainted_by_others = || {
-        let mut node = open("containerd://2.3.4");
+        let mut node = open("containerd://2.3.7");
         node["spec"]["taints"] = json!([{"key": "vendor", "effect": "NoSchedule"}]);
         node
     };
@@ -565,7 +565,7 @@ fn the_worst_problem_is_that_which_harms_most() {
         (without_taints().nodes([open(old), open(old)]), "Nodes/OpenToLinuxPods(2) +2", "-"),
         (without_taints().nodes([tainted_by_others()]), "-", "-"),
         (without_taints().nodes([]), "-", "-"),
-        (base().nodes([web_node(20348, "v1.30.2", "containerd://2.3.4")]), "Kubelet/TooOld(1) +1", "1/1"),
+        (base().nodes([web_node(20348, "v1.30.2", "containerd://2.3.7")]), "Kubelet/TooOld(1) +1", "1/1"),
         (base().nodes([web_node(26100, "v1.34.1", old)]), "Runtime/WouldStrand(1) +3", "1/1"),
         (base().pool(json!({"profileRef": {"name": "nowhere"}})), "Config/NotFound", "1/1"),
         (base().pool(json!({"paused": true})), "Paused", "0/1"),
@@ -597,18 +597,18 @@ fn a_selector_that_matches_only_linux_nodes_is_a_problem() {
     );
     assert_eq!(found.columns.problem, "Nodes/OnlyLinuxNodes(3)");
     assert_eq!(count(&model, 0).columns.problem, "-", "scaled to zero");
-    model.put(NODE, "win-1", web_node(20348, "v1.34.1", "containerd://2.3.4"));
+    model.put(NODE, "win-1", web_node(20348, "v1.34.1", "containerd://2.3.7"));
     assert_eq!(plan(&model.snapshot(), "web").unwrap().selector_without_nodes(), None);
 }
 
 #[test]
 fn a_node_is_counted_once_in_the_problem_of_its_pool() {
-    let old = || web_node(17763, "v1.34.1", "containerd://2.3.4");
+    let old = || web_node(17763, "v1.34.1", "containerd://2.3.7");
     let row = base().pool(json!({"windowsVersion": "ltsc2019"})).on("2029-02-01");
     assert_eq!(status(&row.nodes([old(), old(), old()]).model(), "web").columns.problem, "Windows/EndOfLife(3) +1");
     let pause = json!({"pauseImage": {"source": "Upstream", "tag": "3.5"}});
     let new = |runtime| web_node(20348, "v1.34.1", runtime);
-    let row = base().nodes([new("containerd://2.3.4"), new("containerd://2.2.7")]).profile(pause);
+    let row = base().nodes([new("containerd://2.3.7"), new("containerd://2.2.9")]).profile(pause);
     assert_eq!(status(&row.model(), "web").columns.problem, "Pods/PauseImageCannotRun(2) +1");
 }
 

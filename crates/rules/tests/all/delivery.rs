@@ -22,7 +22,7 @@ use winpool_rules::{
 
 use winpool_model::{CONFIG, Model, NODE, NODE_CONFIG, POD, POOL, PROFILE, node, pod, pool, profile};
 
-const RUNTIME: &str = "containerd://2.1.9";
+const RUNTIME: &str = "containerd://2.2.9";
 const LIST: &str = "List the nodes: kubectl get nodes -l winpool.dev/pool=web";
 
 /// What the agent of a node does with a configuration.

@@ -12,7 +12,7 @@ fn reported(facts: [Value; 2]) -> Option<(String, String)> {
     model.put(PROFILE, "standard", profile(json!({})));
     let names = ["win-1", "win-2"];
     for name in names {
-        model.put(NODE, name, node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
+        model.put(NODE, name, node(20348, "containerd://2.3.7", &json!({"agentpool": "web"}), &json!([])));
     }
     let delivery = json!({"method": "Agent", "rollout": {"maxUnavailable": 2}});
     model.put(POOL, "web", web(json!({"profileRef": {"name": "standard"}, "delivery": delivery})));
@@ -43,6 +43,7 @@ fn node_hygiene_names_secrets_that_others_read_then_volumes_then_services() {
     let volume = r"BitLocker does not protect C:\var\lib\kubelet with Secrets of pods in clear text. Turn it on, unless the platform encrypts the disk";
     let restart = "the service kubelet is not started again when it fails. Run: sc.exe failure kubelet reset= 86400 actions= restart/15000";
     let users = json!([r"BUILTIN\Users", "Everyone"]);
+    let flag = "";
     let clean = facts(json!([directory(json!([]), json!(true))]), json!([service(json!(true))]));
     let worst = facts(json!([directory(users.clone(), json!(false))]), json!([service(json!(false))]));
     // What could not be read is no finding.
@@ -62,6 +63,10 @@ fn node_hygiene_names_secrets_that_others_read_then_volumes_then_services() {
         (
             [facts(json!([]), json!([service(json!(false))])), facts(json!([]), json!([service(json!(false))]))],
             Some(("ServiceNotRestarted", format!("win-1, win-2: {restart}"))),
+        ),
+        (
+            [facts(json!([]), json!([])), json!({"kubeletFlags": ["pod-infra-container-image", "root-dir"]})],
+            Some(("EndsWithUpgrade", format!("win-2: {flag}"))),
         ),
         ([worst, clean], Some(("SecretsReadable", format!("win-1: {readable}. win-1: {volume}. win-1: {restart}")))),
     ];

@@ -17,7 +17,7 @@ fn model(spec: Value, change: impl FnOnce(&mut Value)) -> Model {
     let mut model = Model::new();
     model.now = NOW.parse().unwrap();
     model.put(POOL, "web", web(spec));
-    let mut node = node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([]));
+    let mut node = node(20348, "containerd://2.3.7", &json!({"agentpool": "web"}), &json!([]));
     change(&mut node);
     model.put(NODE, "win-1", node);
     model

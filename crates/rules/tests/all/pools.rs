@@ -191,7 +191,7 @@ fn a_label_with_another_value_is_a_conflict() {
     model.put(
         NODE,
         "win-1",
-        node(20348, "containerd://2.1.9", &json!({"agentpool": "web", "team": "theirs"}), &json!([])),
+        node(20348, "containerd://2.2.9", &json!({"agentpool": "web", "team": "theirs"}), &json!([])),
     );
     model.put(POOL, "web", web(json!({"labels": {"team": "web"}})));
     model.converge();
@@ -307,7 +307,7 @@ fn a_class_is_changed_to_a_new_build_when_it_has_a_ready_node() {
     allowed.converge();
     assert_eq!(build(&allowed), "10.0.26100");
 
-    model.put(NODE, "win-2", node(26100, "containerd://2.1.9", &json!({"agentpool": "web"}), &json!([])));
+    model.put(NODE, "win-2", node(26100, "containerd://2.2.9", &json!({"agentpool": "web"}), &json!([])));
     model.converge();
     assert_eq!(build(&model), "10.0.26100");
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "Applied");
@@ -427,7 +427,7 @@ fn a_default_class_of_another_name_is_created_when_the_new_build_has_a_ready_nod
     model.converge();
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "WouldStrand");
     assert_eq!(model.names(CLASS), ["windows-ltsc2022"]);
-    model.put(NODE, "win-2", node(26100, "containerd://2.1.9", &json!({"agentpool": "web"}), &json!([])));
+    model.put(NODE, "win-2", node(26100, "containerd://2.2.9", &json!({"agentpool": "web"}), &json!([])));
     model.converge();
     assert_eq!(model.names(CLASS), ["windows-ltsc2022", "windows-ltsc2025"]);
     let states = status(&model, "web").runtime_classes;
@@ -642,7 +642,7 @@ fn a_node_without_the_label_of_its_build_gets_it_whoever_removed_it() {
     const BUILD: &str = "node.kubernetes.io/windows-build";
     let mut model = Model::new();
     let labels = json!({"agentpool": "web", BUILD: null});
-    model.put(NODE, "win-1", node(20348, "containerd://2.1.9", &labels, &json!([])));
+    model.put(NODE, "win-1", node(20348, "containerd://2.2.9", &labels, &json!([])));
     model.put(POOL, "web", web(json!({})));
     model.converge();
     assert_eq!(label(win(&model), BUILD), Some("10.0.20348"));

@@ -44,7 +44,7 @@ pub fn kubelet_fields() -> Result<Vec<String>> {
         Some((captures[2].to_owned(), if has_default { default } else { String::new() }))
     })?;
     // `apiVersion` and `kind` are in another type.
-    let own = FIELDS.iter().filter(|field| !["apiVersion", "kind"].contains(&field.name));
+    let own = FIELDS.iter().filter(|field| !["apiVersion", "kind"].contains(&field.name) && field.since <= NEWEST);
     let row = |field: &kubelet_fields::Field| {
         let is_documented = upstream.get(field.name).is_some_and(|(default, _)| !default.is_empty());
         let default = field.default_in(NEWEST).filter(|_| is_documented).map_or(String::new(), written);
@@ -63,22 +63,18 @@ fn written(default: DefaultValue) -> String {
     }
 }
 
-/// Compares the flags in the tables of flags and of fields. Upstream has many others.
+/// Compares the flags.
 pub fn kubelet_flags() -> Result<Vec<String>> {
     const FILES: [(&str, &str); 3] = [
         (KUBERNETES, "cmd/kubelet/app/options/options.go"),
         (KUBERNETES, "cmd/kubelet/app/options/osflags_windows.go"),
         ("k8s.io/component-base", "logs/api/v1/options.go"),
     ];
-    let of_fields = FIELDS.iter().filter_map(|field| field.flag);
-    let is_listed = |name: &str| FLAGS.iter().map(|flag| flag.name).chain(of_fields.clone()).any(|own| own == name);
     let mut upstream = Upstream::new();
     for (module, path) in FILES {
         upstream.extend(kubernetes(module, path)?.pairs(r#"^\s*fs\.\w+\([^"]*"([\w-]+)","#)?);
     }
-    upstream.retain(|name, _| is_listed(name));
-    let own = FLAGS.iter().filter(|flag| flag.known_in(NEWEST)).map(|flag| flag.name).chain(of_fields.clone());
-    Ok(differences(&upstream, &names(own)))
+    Ok(differences(&upstream, &names(FLAGS.iter().copied())))
 }
 
 /// Compares the fields of kube-proxy for Windows.

@@ -49,7 +49,7 @@ const SUB_PATHS: &str =
 const DATA: &str = "{name: d, emptyDir: {}}";
 /// Versions without a known issue that depends on nothing else.
 const KUBELET: &str = "v1.37.0";
-const CONTAINERD: &str = "2.4.0";
+const CONTAINERD: &str = "2.4.2";
 
 fn check(text: &str, minor: Option<u32>) -> LintReport {
     check_bytes(text.as_bytes(), minor.map(Minor), &|_| None)
@@ -70,18 +70,27 @@ fn found(text: &str, minor: Option<u32>) -> (Vec<String>, bool) {
 fn an_issue_of_nodes_is_found_where_pods_use_what_it_depends_on() {
     let web = |container: &str, volumes: &str| deployment("web", container, volumes);
     let old = node("win-1", "web", KUBELET, "1.6.12");
+    let old_containerd = ["CVE-2025-64329", "CVE-2026-35469", "CVE-2026-53493"]
+        .map(|id| format!("Node win-1 containerRuntimeVersion {id}"));
+    let old_containerd = old_containerd.each_ref().map(String::as_str);
     let table: [(&str, String, &[&str]); 9] = [
         (
             "exec probes",
             old.clone() + &web(EXEC, DATA),
-            &["Deployment shop/web exec hcsshim-1574", "Node win-1 containerRuntimeVersion CVE-2025-64329"],
+            &[
+                "Deployment shop/web exec CVE-2026-53495",
+                "Deployment shop/web exec hcsshim-1574",
+                "Node win-1 containerRuntimeVersion CVE-2025-64329",
+                "Node win-1 containerRuntimeVersion CVE-2026-35469",
+                "Node win-1 containerRuntimeVersion CVE-2026-53493",
+            ],
         ),
-        ("no exec probe", old.clone() + &web("", DATA), &["Node win-1 containerRuntimeVersion CVE-2025-64329"]),
+        ("no exec probe", old.clone() + &web("", DATA), &old_containerd),
         ("fixed version", node("win-1", "web", KUBELET, CONTAINERD) + &web(EXEC, DATA), &[]),
         (
             "nodes of another pool",
             old + &node("win-2", "batch", KUBELET, CONTAINERD) + &deployment("batch", EXEC, DATA),
-            &["Node win-1 containerRuntimeVersion CVE-2025-64329"],
+            &old_containerd,
         ),
         (
             "subPath",

@@ -11,16 +11,18 @@ use winpool_api::{
     conditions::{ComputedCondition, NODE_HYGIENE},
     names::reason,
 };
-use winpool_core::ForeignText;
+use winpool_core::{ForeignText, node::WindowsNode};
 
 use super::input::{NodeMessages, ReportInput, worst_of};
+use crate::upgrade::{EndedSetting, ended_settings};
 
-const WORST_FIRST: [&str; 3] = [reason::SECRETS_READABLE, reason::VOLUME_NOT_ENCRYPTED, reason::SERVICE_NOT_RESTARTED];
+const WORST_FIRST: [&str; 4] =
+    [reason::SECRETS_READABLE, reason::ENDS_WITH_UPGRADE, reason::VOLUME_NOT_ENCRYPTED, reason::SERVICE_NOT_RESTARTED];
 
 /// What a node lacks: a reason of the condition, and the message.
 type Finding = (&'static str, String);
 
-fn findings_of(facts: &NodeFacts) -> impl Iterator<Item = Finding> {
+fn findings_of(facts: &NodeFacts, ended: Vec<EndedSetting>) -> impl Iterator<Item = Finding> {
     let foreign = |text: &str| ForeignText::from(text);
     let readable = facts.directories.iter().filter_map(move |directory| {
         let readers = directory.readers.as_ref().filter(|readers| !readers.is_empty())?;
@@ -49,17 +51,24 @@ fn findings_of(facts: &NodeFacts) -> impl Iterator<Item = Finding> {
         );
         (reason::SERVICE_NOT_RESTARTED, message)
     });
-    readable.chain(encryption).chain(ending)
+    let ended = ended.into_iter().map(|EndedSetting { problem, remedy }| {
+        let message = format!("{problem}. {remedy}");
+        (reason::ENDS_WITH_UPGRADE, message)
+    });
+    readable.chain(ended).chain(encryption).chain(ending)
+}
+
+fn of_node<'a>(input: &'a ReportInput, node: &'a WindowsNode) -> impl Iterator<Item = Finding> {
+    let facts = input.snapshot.facts(node);
+    let found = facts.map(|facts| findings_of(facts, ended_settings(node, facts, input.snapshot.api_server)));
+    found.into_iter().flatten()
 }
 
 /// The messages about the nodes of the pool, by reason.
 pub fn findings<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessages<'a>> {
     let mut found: BTreeMap<_, NodeMessages> = BTreeMap::new();
-    let configs = input.snapshot.node_configs.as_ref();
     for node in input.active.members.iter().map(|member| member.node.as_ref()) {
-        let assigned = configs.and_then(|configs| configs.get(&node.name)?.assigned(node));
-        let facts = assigned.and_then(|assigned| assigned.status.facts.as_ref());
-        for (reason, message) in facts.into_iter().flat_map(findings_of) {
+        for (reason, message) in of_node(input, node) {
             found.entry(reason).or_default().add(message, [node.name.as_str()]);
         }
     }

@@ -34,7 +34,7 @@ fn ready_model() -> Model {
 }
 
 fn join(model: &mut Model, name: &str) {
-    model.put(NODE, name, node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
+    model.put(NODE, name, node(20348, "containerd://2.3.7", &json!({"agentpool": "web"}), &json!([])));
 }
 
 /// A new generation that does not change the RuntimeClass.

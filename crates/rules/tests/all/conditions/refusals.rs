@@ -20,7 +20,7 @@ fn answer(code: u16, message: &str) -> WriteError {
 /// The report of the first reconcile of a pool whose RuntimeClass is written with this outcome.
 fn reported(outcome: &Outcome) -> Report<WindowsNodePoolStatus> {
     let mut model = Model::new();
-    model.put(NODE, "win-1", node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([])));
+    model.put(NODE, "win-1", node(20348, "containerd://2.3.7", &json!({"agentpool": "web"}), &json!([])));
     model.put(POOL, "web", web(json!({})));
     let snapshot = model.snapshot();
     let plan = plan(&snapshot, "web").unwrap();
@@ -35,7 +35,7 @@ fn reported(outcome: &Outcome) -> Report<WindowsNodePoolStatus> {
 
 /// A snapshot of a converged pool and a new node, in which objects of a kind cannot be listed.
 fn without(kind: Kind, spec: Value) -> (Model, Snapshot) {
-    let web_node = || node(20348, "containerd://2.3.4", &json!({"agentpool": "web"}), &json!([]));
+    let web_node = || node(20348, "containerd://2.3.7", &json!({"agentpool": "web"}), &json!([]));
     let mut model = Model::new();
     model.put(NODE, "win-1", web_node());
     model.put(PROFILE, "standard", profile(json!({})));

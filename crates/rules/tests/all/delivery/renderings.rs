@@ -221,7 +221,7 @@ fn what_a_configuration_is_rendered_from_is_recorded_and_updated() {
     cluster.converge();
     assert_eq!(record(&cluster), second);
     // These two versions of containerd have one configuration.
-    let other = json!("containerd://2.2.7");
+    let other = json!("containerd://2.1.9");
     cluster.model.edit(NODE, "win-2", |node| node["status"]["nodeInfo"]["containerRuntimeVersion"] = other);
     cluster.converge();
     assert_eq!(cluster.model.names(CONFIG).len(), 1);
