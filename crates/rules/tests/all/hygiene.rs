@@ -43,7 +43,7 @@ fn node_hygiene_names_secrets_that_others_read_then_volumes_then_services() {
     let volume = r"BitLocker does not protect C:\var\lib\kubelet with Secrets of pods in clear text. Turn it on, unless the platform encrypts the disk";
     let restart = "the service kubelet is not started again when it fails. Run: sc.exe failure kubelet reset= 86400 actions= restart/15000";
     let users = json!([r"BUILTIN\Users", "Everyone"]);
-    let flag = "";
+    let flag = r"kubelet 1.35 does not start with the flag --pod-infra-container-image. Remove it from the command line of the kubelet. It is set by kubeadm up to 1.34, in C:\var\lib\kubelet\kubeadm-flags.env";
     let clean = facts(json!([directory(json!([]), json!(true))]), json!([service(json!(true))]));
     let worst = facts(json!([directory(users.clone(), json!(false))]), json!([service(json!(false))]));
     // What could not be read is no finding.
