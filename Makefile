@@ -15,6 +15,9 @@ ARGS ?=
 # For `make windows`: dev builds a larger program in less time.
 PROFILE ?= release
 
+# For `make facts`: files with advisories, as JSON.
+FEED ?=
+
 # Where cargo puts what it builds.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WINDOWS := x86_64-pc-windows-gnu
@@ -49,8 +52,8 @@ manifests: crds ## write what follows from crds/ and config/: install.yaml, and 
 	$(CARGO) build --quiet --workspace --bin release
 	@$(TARGET)/debug/release manifests
 
-facts: ## the newer releases of what the tables in crates/facts/src are compared with (docs/facts.md)
-	@e2e/facts.sh
+facts: ## the newer releases of what the tables in crates/facts/src are compared with; FEED="FILE..." lists the advisories of feeds that no table has (docs/facts.md)
+	@$(if $(FEED),$(CARGO) run --quiet -p release -- advisories $(FEED),e2e/facts.sh)
 
 bench: packages ## benchmarks of speed and memory
 	$(CARGO) bench -p winpool --bench '*'

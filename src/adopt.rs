@@ -65,7 +65,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         return Err(CommandError::Problems("there is no node with label kubernetes.io/os=windows".to_owned()));
     }
     let minors = snapshot.nodes.values().filter_map(|node| node.kubelet_minor());
-    minors.max().and_then(tables::not_checked).iter().for_each(|text| input::note(text));
+    minors.max().and_then(|minor| tables::not_checked(minor, super::today())).iter().for_each(|text| input::note(text));
     let options = adopt::AdoptOptions { pool_labels: pool_label, use_profiles: profiles, kubelets };
     let adoption = adopt::adopt(&snapshot, &options);
     if adoption.pools.is_empty() && adoption.problems.is_empty() {

@@ -129,7 +129,8 @@ impl Cli {
 
 /// What `winpool version` prints.
 fn version() -> String {
-    format!("winpool {}\nKubernetes up to {} was read\n", env!("CARGO_PKG_VERSION"), feature_gates::NEWEST_READ)
+    let (version, newest) = (env!("CARGO_PKG_VERSION"), feature_gates::NEWEST_READ);
+    format!("winpool {version}\nKubernetes up to {newest} was read\n{}", tables::known_good(today()))
 }
 
 /// The present day in UTC, or the value of `WINPOOL_TODAY` for reproducible output.

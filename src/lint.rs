@@ -161,7 +161,7 @@ fn runtime(requested: Option<RuntimeName>) -> ContainerRuntime {
 /// Prints the findings. One that fails is an error.
 pub(super) fn run(settings: Settings) -> Result<(), CommandError> {
     let mut report = report(&settings)?;
-    tables::not_checked(settings.target.minor).iter().for_each(|text| input::note(text));
+    tables::not_checked(settings.target.minor, super::today()).iter().for_each(|text| input::note(text));
     if settings.writes_baseline
         && let Some(baseline) = &settings.baseline
     {

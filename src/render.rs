@@ -207,7 +207,10 @@ fn for_cluster_api(
     let snapshot = snapshot(&resources, Objects::default(), args.namespace.as_str());
     let input = Input { snapshot: &snapshot, expected_nodes, resources: &resources, templates: &templates };
     let minors: BTreeSet<_> = expected_nodes.iter().map(|node| node.kubelet).collect();
-    minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
+    minors
+        .into_iter()
+        .filter_map(|minor| tables::not_checked(minor, super::today()))
+        .for_each(|text| input::note(&text));
     render(&input, args.machine_deployment_class.as_deref()).map_err(|problems| input::failure(&problems))
 }
 
@@ -220,7 +223,10 @@ fn print_notes(args: &Args, expected_nodes: &[ExpectedNode], snapshot: &Snapshot
     }
     let of_nodes = snapshot.nodes.values().filter_map(|node| node.kubelet_minor());
     let minors: BTreeSet<_> = expected_nodes.iter().map(|node| node.kubelet).chain(of_nodes).collect();
-    minors.into_iter().filter_map(tables::not_checked).for_each(|text| input::note(&text));
+    minors
+        .into_iter()
+        .filter_map(|minor| tables::not_checked(minor, super::today()))
+        .for_each(|text| input::note(&text));
     rendered.notes.iter().for_each(|text| input::note(text));
 }
 

@@ -5,13 +5,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use jiff::{Timestamp, tz::TimeZone};
+use winpool_core::tables;
 
 use crate::{
     chart,
     checksums::sha256_sums,
-    generated,
+    feed, generated,
     image::{AgentImage, Image},
     manifest::install_yaml,
 };
@@ -23,6 +25,15 @@ pub enum ReleaseCommand {
     Manifests,
     AgentImage(AgentImageArgs),
     All(AllArgs),
+    Advisories(AdvisoriesArgs),
+}
+
+/// Print the advisories of feeds that the tables of facts say nothing about
+#[derive(clap::Args)]
+pub struct AdvisoriesArgs {
+    /// The official CVE feed of Kubernetes, an OSV file, or the advisories of a repository at GitHub, as JSON
+    #[arg(required = true)]
+    feeds: Vec<PathBuf>,
 }
 
 /// Write the image of the agent, and print its digest
@@ -81,8 +92,22 @@ impl ReleaseCommand {
             Self::Manifests => generated::write(root),
             Self::AgentImage(args) => write_agent_image(args),
             Self::All(all) => write_all(root, all),
+            Self::Advisories(args) => print_advisories(&args.feeds),
         }
     }
+}
+
+fn print_advisories(feeds: &[PathBuf]) -> Result<()> {
+    let mut count = 0;
+    for path in feeds {
+        let of_path = || path.display().to_string();
+        let feed = serde_json::from_slice(&read(path)?).with_context(of_path)?;
+        let lines = feed::not_judged(&feed).with_context(of_path)?;
+        lines.iter().for_each(|line| println!("{line}"));
+        count += lines.len();
+    }
+    ensure!(count == 0, "{count} advisories are in neither known_issues.rs nor advisories.rs of crates/facts/src");
+    Ok(())
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -112,6 +137,8 @@ fn write_agent_image(args: &AgentImageArgs) -> Result<()> {
 }
 
 fn write_all(root: &Path, all: &AllArgs) -> Result<()> {
+    let day = Timestamp::from_second(all.time.try_into()?)?.to_zoned(TimeZone::UTC).date();
+    eprint!("{}", tables::known_good(day));
     let (amd64, arm64, agent) = (read(&all.linux_amd64)?, read(&all.linux_arm64)?, read(&all.agent)?);
     let image = Image {
         version: VERSION,

@@ -6,6 +6,7 @@ pub mod archive;
 pub mod chart;
 pub mod checksums;
 pub mod command;
+pub mod feed;
 pub mod generated;
 pub mod hive;
 pub mod image;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use winpool_facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, builds,
@@ -79,7 +80,7 @@ enum UpgradeIssue {
         fixed: Option<ComponentVersion>,
     },
     /// The minor is newer than winpool's tables.
-    NotChecked,
+    NotChecked(String),
 }
 
 /// A gate that is on by default from a minor on: its row, the effect, and what to do before.
@@ -186,7 +187,7 @@ impl UpgradeIssue {
                 let remedy = version.map(|version| format!("Use kube-proxy {version} or later"));
                 ("KnownIssues", false, problem, remedy)
             }
-            Self::NotChecked => ("NotChecked", false, tables::not_checked(target).unwrap_or_default(), None),
+            Self::NotChecked(text) => ("NotChecked", false, text.clone(), None),
         }
     }
 }
@@ -219,8 +220,9 @@ fn known_issue(issue: &KnownIssue, after: AfterUpgrade, target: Minor) -> (Strin
 /// The issues of an upgrade of some nodes to `target`; `pool` is the pool of the nodes, if they have one.
 pub fn issues(snapshot: &Snapshot, pool: Option<&Pool>, nodes: &[&WindowsNode], target: Minor) -> Vec<AffectedNodes> {
     let mut issues = Issues { target, nodes_by_issue: BTreeMap::new() };
-    if tables::not_checked(target).is_some() {
-        issues.add(UpgradeIssue::NotChecked, nodes.iter().map(|node| &node.name));
+    let today = snapshot.now.to_zoned(TimeZone::UTC).date();
+    if let Some(text) = tables::not_checked(target, today) {
+        issues.add(UpgradeIssue::NotChecked(text), nodes.iter().map(|node| &node.name));
     }
     for node in nodes {
         issues.skew(node);

@@ -5,7 +5,10 @@
 //! 2024-08), for 1.35 its pull requests 53724 (2025-12) and 55103 with issue 55058 (2026-03-29). Where the page is behind the
 //! project, this table follows the project: 1.17 has no version 1903; 1.26 ended 20H2 (kubernetes/kubernetes pull request 112924);
 //! Windows Server 2025 is tested since January 2025 (kubernetes/test-infra pull request 34101), and 1.37 on 2022 and 2025 (pull
-//! request 37592, 2026-07-30 to 2026-09-18). Version 23H2 (25398) was never on the page: cloud providers support it themselves.
+//! request 37592, 2026-07-30 to 2026-09-18). The dates of releases are of kubernetes.io/releases and, for 1.38, of
+//! kubernetes/sig-release, `releases/release-1.38/README.md` (read 2026-11-29). Version 23H2 (25398) was never on the page: cloud providers support it themselves.
+
+use jiff::civil::{Date, date};
 
 use super::{Build, Minor, feature_gates};
 
@@ -34,6 +37,14 @@ pub(super) const SUPPORT: &[(Minor, &[Build])] = &[
     (Minor(32), &[SERVER_2019, SERVER_2022, SERVER_2025]),
     (Minor(35), &[SERVER_2022, SERVER_2025]),
 ];
+
+/// The days of the releases of minors, planned ones too.
+const RELEASED: &[(Minor, Date)] = &[(Minor(37), date(2026, 8, 26)), (Minor(38), date(2026, 12, 16))];
+
+/// The day of the release of a minor, if the table has it.
+pub fn released(minor: Minor) -> Option<Date> {
+    RELEASED.iter().find(|(released, _)| *released == minor).map(|(_, day)| *day)
+}
 
 /// The minor that a minor newer than the tables is treated as.
 pub fn treated_as(minor: Minor) -> Option<Minor> {

@@ -599,7 +599,13 @@ fn of_nodes() -> Vec<Case> {
             "status": {"phase": "Provisioned"},
         }]);
     });
+    // kubernetes/kubernetes#133779 removes the flag, which kubeadm wrote.
+    let flag = changed(|evidence| {
+        evidence["nodeConfigs"]["read"]["items"][0]["status"]["facts"] =
+            json!({"kubeletFlags": ["pod-infra-container-image"]});
+    });
     vec![
+        (&["ended-setting"], flag),
         (&["node-silent"], silent),
         (&["pool-not-ready"], unready_pool),
         (&["known-issue"], defect),

@@ -60,7 +60,7 @@ pub fn version_skew(input: &ReportInput) -> Option<ComputedCondition> {
 pub fn newer_than_tables(input: &ReportInput) -> Option<String> {
     let newer = input.nodes(|member| member.node.kubelet_minor().and_then(support::treated_as).is_some());
     let newest = newer.iter().filter_map(|member| member.node.kubelet_minor()).max()?;
-    Some(format!("{}: {}", some_of(names(&newer)), tables::not_checked(newest)?))
+    Some(format!("{}: {}", some_of(names(&newer)), tables::not_checked(newest, input.today())?))
 }
 
 /// Whether a kubelet is outside the policy.
