@@ -248,7 +248,7 @@ fn a_platform_without_an_image_of_the_build_makes_no_documents() {
     let before = NodesToMake { kubelet: Minor(34), ..nodes(26100) };
     assert_eq!(
         documents(Platform::Eks, &before).unwrap_err(),
-        "EKS has no Windows 10.0.26100 in Kubernetes 1.34, the first version with it is 1.35 (--kubernetes 1.35)"
+        "EKS (self-managed node group) has no Windows 10.0.26100 in Kubernetes 1.34, the first version with it is 1.35 (--kubernetes 1.35)"
     );
     assert!(documents(Platform::Rke2, &nodes(19042)).is_ok());
     let script = &documents(Platform::Aks, &nodes(26100)).unwrap().files["nodepool.sh"];
