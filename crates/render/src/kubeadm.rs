@@ -118,7 +118,7 @@ pub fn settings_of(spec: &Value) -> FileSettings {
 /// server refuses a Node with two.
 pub fn omitted_taint(spec: &Value) -> Option<&'static str> {
     let arguments = Arguments::read(spec);
-    let flag = arguments.get(REGISTER_WITH_TAINTS.name).filter(|_| arguments.get(CLOUD_PROVIDER) == Some("external"));
+    let flag = arguments.get(REGISTER_WITH_TAINTS).filter(|_| arguments.get(CLOUD_PROVIDER) == Some("external"));
     flag.is_some_and(|taints| taints.contains(CLOUD_UNINITIALIZED)).then_some(CLOUD_UNINITIALIZED)
 }
 

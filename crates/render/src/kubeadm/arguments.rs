@@ -34,9 +34,7 @@ impl Arguments {
             let value = item["value"].as_str().unwrap_or_default();
             let values = arguments.0.entry(name.to_owned()).or_default();
             match values.last_mut() {
-                Some(list) if [NODE_LABELS, REGISTER_WITH_TAINTS.name].contains(&name) => {
-                    *list = format!("{list},{value}")
-                }
+                Some(list) if [NODE_LABELS, REGISTER_WITH_TAINTS].contains(&name) => *list = format!("{list},{value}"),
                 _ => values.push(value.to_owned()),
             }
         }
