@@ -12,7 +12,11 @@ use winpool_api::{
     Taint,
     names::{annotation, label, manager},
 };
-use winpool_facts::{Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion, taints};
+use winpool_facts::{
+    Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion,
+    runtimes::{DOCKER_HANDLER, HANDLERS},
+    taints,
+};
 
 use crate::{
     ForeignText, ResourceVersion, Uncompared,
@@ -74,15 +78,45 @@ pub struct WindowsNode {
     pub is_rke2: bool,
     /// The container runtime; `Err` as for [`Self::os`].
     pub runtime: Result<ContainerRuntime<ContainerdVersion>, ForeignText>,
-    /// The names in `status.runtimeHandlers`, which a kubelet has from containerd 2.0 or later (kubernetes/kubernetes,
-    /// `pkg/kubelet/nodestatus/setters.go`, 1.37; containerd/containerd, `internal/cri/server/service.go` at 0031379c).
-    pub runtime_handlers: BTreeSet<String>,
+    /// Its handlers for RuntimeClasses; `None` if they are unknown.
+    pub handlers: Option<Handlers>,
     pub capacity: Resources,
     pub allocatable: Resources,
     /// The last field manager other than winpool that wrote the taints.
     pub taints_writer: Option<ForeignText>,
     /// The last field manager other than winpool that wrote the labels.
     pub labels_writer: Option<ForeignText>,
+}
+
+/// The handlers for RuntimeClasses of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Handlers {
+    /// All that it has, from `status.runtimeHandlers`. A kubelet has them from containerd 2.0 or later, which reports each that is
+    /// configured (kubernetes/kubernetes, `pkg/kubelet/nodestatus/setters.go`, 1.37; containerd/containerd,
+    /// `internal/cri/server/service.go`, 2.4.2, read 2026-11-29).
+    Reported(BTreeSet<String>),
+    /// Those that its container runtime has without a configuration of them: [`ContainerRuntime::handlers`].
+    OfRuntime(&'static [&'static str]),
+}
+
+impl Handlers {
+    /// Whether the node does not have a handler. containerd can have others in its configuration, Docker cannot.
+    pub fn lack(&self, handler: &str) -> bool {
+        match self {
+            Self::Reported(names) => !names.contains(handler),
+            Self::OfRuntime(names) => {
+                (names.contains(&DOCKER_HANDLER) || HANDLERS.contains(&handler)) && !names.contains(&handler)
+            }
+        }
+    }
+
+    /// The names of those that are known.
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Reported(names) => names.iter().map(String::as_str).collect(),
+            Self::OfRuntime(names) => names.to_vec(),
+        }
+    }
 }
 
 /// The annotation of a node that the operator has cordoned.
@@ -145,9 +179,9 @@ impl WindowsNode {
         self.taints.iter().filter(|taint| taints::manager(&taint.key).is_none()).filter_map(Taint::of_node)
     }
 
-    /// The RuntimeClass handlers of the node: see [`ContainerRuntime::handlers`].
-    pub fn handlers(&self) -> Option<&'static [&'static str]> {
-        self.runtime.as_ref().ok()?.handlers()
+    /// Whether the node reports a handler.
+    pub fn reports(&self, handler: &str) -> bool {
+        matches!(&self.handlers, Some(Handlers::Reported(names)) if names.contains(handler))
     }
 
     /// The pool in the label of the node, which a kubelet can write. Only the pool in a verified record keeps the node.
@@ -171,6 +205,14 @@ impl From<Node> for WindowsNode {
         let ready = conditions.iter().find(|condition: &&NodeCondition| condition.type_ == "Ready");
         let spec = node.spec.unwrap_or_default();
         let is_rke2 = info.kubelet_version.contains("+rke2");
+        let runtime = ContainerRuntime::read(&info.container_runtime_version);
+        let reported = status.runtime_handlers.into_iter().flatten().filter_map(|handler| handler.name);
+        // The default handler has no name.
+        let reported: BTreeSet<String> = reported.filter(|name| !name.is_empty()).collect();
+        let handlers = match reported.is_empty() {
+            true => runtime.and_then(ContainerRuntime::handlers).map(Handlers::OfRuntime),
+            false => Some(Handlers::Reported(reported)),
+        };
         let kubelet: Result<KubeletVersion, _> = info.kubelet_version.parse().map_err(|_| info.kubelet_version.into());
         Self {
             name: metadata.name.unwrap_or_default(),
@@ -190,16 +232,10 @@ impl From<Node> for WindowsNode {
             unschedulable: spec.unschedulable == Some(true),
             cordon: annotations.get(annotation::CORDONED).and_then(|text| serde_json::from_str(text).ok()),
             os: info.kernel_version.parse().map_err(|_| info.kernel_version.into()),
-            runtime: ContainerRuntime::read(&info.container_runtime_version)
-                .ok_or_else(|| info.container_runtime_version.into()),
+            runtime: runtime.ok_or_else(|| info.container_runtime_version.into()),
             kubelet,
             is_rke2,
-            runtime_handlers: status
-                .runtime_handlers
-                .into_iter()
-                .flatten()
-                .filter_map(|handler| handler.name)
-                .collect(),
+            handlers,
             capacity: Resources::read(status.capacity.as_ref()),
             allocatable: Resources::read(status.allocatable.as_ref()),
             taints_writer: writer("f:spec", "f:taints"),

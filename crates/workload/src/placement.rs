@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use derive_more::Display;
 use winpool_api::{Taint, names::label};
 use winpool_core::text::some_of;
-use winpool_facts::runtimes::HANDLERS;
 
 use super::{
     Scheduling, System, Template,
@@ -322,14 +321,13 @@ impl<'a> EffectiveSpec<'a> {
     fn missing_handler(&self, MatchingPool { pool, groups }: &MatchingPool<'_>) -> Option<Unschedulable> {
         let (name, class) = self.class?;
         let handler = class.handler.as_str();
-        let available = groups.iter().find_map(|group| group.handlers)?;
-        let missing = HANDLERS.contains(&handler)
-            && groups.iter().all(|group| group.handlers.is_some_and(|handlers| !handlers.contains(&handler)));
-        missing.then(|| Unschedulable::HandlerMissing {
+        let available = groups.iter().find_map(|group| group.handlers.as_ref())?;
+        let lacks = |group: &&NodeGroup| group.handlers.as_ref().is_some_and(|handlers| handlers.lack(handler));
+        groups.iter().all(lacks).then(|| Unschedulable::HandlerMissing {
             pool: pool.name.clone(),
             class: name.to_owned(),
             handler: handler.to_owned(),
-            available: available.iter().map(|handler| (*handler).to_owned()).collect(),
+            available: available.names().into_iter().map(str::to_owned).collect(),
         })
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use winpool_api::{Taint, names::label};
 use winpool_core::{
     image::HostNode,
-    node::{ARCHITECTURE, labels_of_kubelet},
+    node::{ARCHITECTURE, Handlers, labels_of_kubelet},
     release_labels,
 };
 use winpool_facts::{
@@ -76,8 +76,8 @@ pub struct NodeGroup {
     pub withheld: Vec<Taint>,
     /// Windows and container runtime.
     pub host: HostNode,
-    /// The handlers of their container runtime; `None` if they are unknown.
-    pub handlers: Option<&'static [&'static str]>,
+    /// Their handlers; `None` if they are unknown.
+    pub handlers: Option<Handlers>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -264,8 +264,9 @@ conditions! {
         row(reason::END_OF_LIFE, FALSE, "this release line of containerd is no longer supported",
             "upgrade containerd as the message says"),
         row(reason::HANDLER_UNAVAILABLE, FALSE,
-            "a RuntimeClass names a handler that the node's runtime does not have, such as Hyper-V on Docker",
-            "use another handler in `spec.runtimeClasses`, or move the node to another pool").harm(Harm::StopsPods),
+            "a RuntimeClass names a handler that a node does not have: Hyper-V on Docker, or one that it does not list in \
+             `status.runtimeHandlers`",
+            "use another handler in `spec.runtimeClasses`, add it to `containerd.extraConfig` of the profile, or move the node to another pool").harm(Harm::StopsPods),
         row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the runtime is not known",
             "check the node, or upgrade winpool"),
     ]);

@@ -9,7 +9,7 @@ use winpool_api::{RuntimeClassIsolation, Taint, TaintKey, names::label};
 use winpool_core::{
     Named,
     image::HostNode,
-    node::{ARCHITECTURE, WindowsNode},
+    node::{ARCHITECTURE, Handlers, WindowsNode},
     release_labels,
 };
 use winpool_facts::{
@@ -115,7 +115,7 @@ struct Traits<'n> {
     os: OsVersion,
     architecture: &'n str,
     containerd: Option<ContainerdVersion>,
-    handlers: Option<&'static [&'static str]>,
+    handlers: Option<&'n Handlers>,
 }
 
 impl<'a> NodeGroups<'a> {
@@ -127,7 +127,7 @@ impl<'a> NodeGroups<'a> {
             os: node.os_version()?,
             architecture: node.labels.get(label::ARCH).map_or(ARCHITECTURE, String::as_str),
             containerd: node.containerd(),
-            handlers: node.handlers(),
+            handlers: node.handlers.as_ref(),
         };
         if let Some(group) = self.by_traits.get(&traits) {
             return Some(group.clone());
@@ -259,7 +259,7 @@ fn node_group(
         taints,
         withheld,
         host: HostNode { os, architecture, containerd: traits.containerd },
-        handlers: traits.handlers,
+        handlers: traits.handlers.cloned(),
     }
 }
 
@@ -282,5 +282,5 @@ fn expected_group(pool: &Pool, spec: &Spec) -> NodeGroup {
 /// check names first.
 fn order(group: &NodeGroup) -> impl Ord + '_ {
     let host = (group.host.os, &group.host.architecture, group.host.containerd);
-    (host, group.handlers, &group.taints, &group.withheld, &group.labels)
+    (host, &group.handlers, &group.taints, &group.withheld, &group.labels)
 }

@@ -268,6 +268,22 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
         .pool(class("handler", "docker")),
         // containerd may be configured with other handlers.
         absent("RuntimeSupported").pool(class("handler", "mine")),
+        absent("RuntimeSupported").pool(class("handler", "runhcs-large")),
+        // It reports all of them from 2.0 on.
+        row(
+            "False",
+            "HandlerUnavailable",
+            "win-1: containerd has no handler runhcs-large for RuntimeClass special, only runhcs-wcow-process. Use one of these in \
+             spec.runtimeClasses, add it to containerd.extraConfig of the profile, or move the node",
+        )
+        .pool(class("handler", "runhcs-large"))
+        .nodes(reporting(&["runhcs-wcow-process"])),
+        row("False", "HandlerUnavailable", "with isolation HyperV, only runhcs-wcow-process")
+            .pool(hyperv())
+            .nodes(reporting(&["runhcs-wcow-process"])),
+        absent("RuntimeSupported")
+            .pool(class("handler", "runhcs-large"))
+            .nodes(reporting(&["runhcs-large", "runhcs-wcow-process"])),
         absent("RuntimeSupported").pool(hyperv()),
         row("Unknown", "UnknownVersion", "win-1: containerd 99.1.0 is not in the tables of winpool. Upgrade winpool")
             .nodes(of(20348, "v1.34.1", "containerd://99.1.0")),
@@ -286,21 +302,23 @@ fn a_container_runtime_supports_its_kubelet_its_host_and_the_classes() {
     table.iter().for_each(Row::check);
 }
 
+/// A node with these handlers, and the default one, which has no name.
+fn reporting(handlers: &[&str]) -> [Value; 1] {
+    let mut node = web_node(20348, "v1.34.1", "containerd://2.3.7");
+    node["status"]["runtimeHandlers"] = [""].iter().chain(handlers).map(|name| json!({ "name": name })).collect();
+    [node]
+}
+
 #[test]
 fn a_class_has_a_handler_of_windows_or_one_that_a_node_of_the_pool_reports() {
     let row = |status, reason, part| row("RuntimeClassReady", status, reason, part);
     let class = |handler: &str| json!({"runtimeClasses": [{"name": "special", "handler": handler}]});
-    let reporting = |handler: &str| {
-        let mut node = web_node(20348, "v1.34.1", "containerd://2.3.7");
-        node["status"]["runtimeHandlers"] = json!([{"name": handler}]);
-        [node]
-    };
     let missing = "RuntimeClass special is not created, because no node of the pool reports handler mine, and its name is not \
                    that of a handler of Windows. Use another handler in spec.runtimeClasses, or add a node that has it";
     let table = [
         row("False", "NotForWindows", missing).pool(class("mine")),
-        row("False", "NotForWindows", missing).pool(class("mine")).nodes(reporting("other")),
-        row("True", "Applied", "special").pool(class("mine")).nodes(reporting("mine")),
+        row("False", "NotForWindows", missing).pool(class("mine")).nodes(reporting(&["other"])),
+        row("True", "Applied", "special").pool(class("mine")).nodes(reporting(&["mine"])),
         row("True", "Applied", "special").pool(class("runhcs-wcow-process")),
     ];
     table.iter().for_each(Row::check);

@@ -27,7 +27,7 @@ pub fn other_system(
     handler: &str,
     members: &[&WindowsNode],
 ) -> Option<OtherSystem> {
-    if !is_windows_handler(handler) && !members.iter().any(|node| node.runtime_handlers.contains(handler)) {
+    if !is_windows_handler(handler) && !members.iter().any(|node| node.reports(handler)) {
         return Some(OtherSystem::Handler);
     }
     let existing = existing?;

@@ -8,9 +8,13 @@ use winpool_api::{
     conditions::{ComputedCondition, RUNTIME_SUPPORTED},
     names::reason,
 };
-use winpool_core::{ForeignText, node::WindowsNode, text::some_of};
+use winpool_core::{
+    ForeignText,
+    node::{Handlers, WindowsNode},
+    text::some_of,
+};
 use winpool_facts::{
-    Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, containerd, runtimes,
+    Build, ContainerRuntime, ContainerdVersion, Minor, OsVersion, containerd,
     version_compatibility::{self, Isolation, VersionCompatibility},
 };
 
@@ -34,10 +38,12 @@ type Runtime = Result<ContainerRuntime<ContainerdVersion>, ForeignText>;
 /// What is wrong with the container runtimes of the nodes, by reason.
 pub fn faults<'a>(input: &'a ReportInput) -> BTreeMap<&'static str, NodeMessages<'a>> {
     let mut found: BTreeMap<&str, NodeMessages> = BTreeMap::new();
-    let versions =
-        |node: &'a WindowsNode| (&node.runtime, node.kubelet.as_ref().map(|kubelet| kubelet.minor), node.build());
-    for ((runtime, kubelet, host), nodes) in input.groups(versions) {
-        let handler = missing_handler(input, runtime).map(|message| (reason::HANDLER_UNAVAILABLE, message));
+    let versions = |node: &'a WindowsNode| {
+        (&node.runtime, &node.handlers, node.kubelet.as_ref().map(|kubelet| kubelet.minor), node.build())
+    };
+    for ((runtime, handlers, kubelet, host), nodes) in input.groups(versions) {
+        let handler =
+            missing_handler(input, runtime, handlers.as_ref()).map(|message| (reason::HANDLER_UNAVAILABLE, message));
         for (reason, message) in handler.into_iter().chain(fault_of_version(runtime, kubelet, host, input.today())) {
             found.entry(reason).or_default().add(message, nodes.iter().copied());
         }
@@ -52,23 +58,20 @@ pub fn runtime_supported(input: &ReportInput) -> Option<ComputedCondition> {
     Some(RUNTIME_SUPPORTED.because(reason, input.with_list(messages)).about(messages.count()))
 }
 
-/// A handler that a class of the pool names and the runtime does not have.
-fn missing_handler(input: &ReportInput, runtime: &Runtime) -> Option<String> {
-    let runtime = runtime.as_ref().ok()?;
-    let available = runtime.handlers()?;
+/// A handler that a class of the pool names and the nodes do not have.
+fn missing_handler(input: &ReportInput, runtime: &Runtime, available: Option<&Handlers>) -> Option<String> {
+    let (runtime, available) = (runtime.as_ref().ok()?, available?);
+    let class = input.spec.runtime_classes.iter().find(|class| available.lack(&class.handler))?;
     let docker = *runtime == ContainerRuntime::CriDockerd;
-    // containerd can have other handlers in its configuration, Docker cannot.
-    let unavailable =
-        |handler: &str| (docker || runtimes::HANDLERS.contains(&handler)) && !available.contains(&handler);
-    let class = input.spec.runtime_classes.iter().find(|class| unavailable(&class.handler))?;
     Some(format!(
-        "{} has no handler {} for RuntimeClass {}{}, only {}. Use one of these in spec.runtimeClasses, or move the node to \
+        "{} has no handler {} for RuntimeClass {}{}, only {}. Use one of these in spec.runtimeClasses, {}or move the node to \
          another pool",
         if docker { "Docker" } else { "containerd" },
         class.handler,
         class.name,
         if class.isolation == RuntimeClassIsolation::HyperV { " with isolation HyperV" } else { "" },
-        some_of(available)
+        some_of(available.names()),
+        if docker { "" } else { "add it to containerd.extraConfig of the profile, " }
     ))
 }
 
