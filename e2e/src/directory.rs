@@ -1,38 +1,35 @@
 //! The folder of a control plane, which is removed with it unless it is needed for diagnosis.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
-    sync::{Mutex, Once},
+    thread,
 };
 
 use anyhow::{Context, Result};
 
-use crate::{
-    process::{Guard, touch},
-    progress::say,
-    shared::lock,
-};
+use crate::{process::Guard, progress::say};
 
-static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// A temporary folder. It is not removed if it contains the file `keep`, which is created at the first panic of the
-/// program or because of `WINPOOL_KEEP`, also if the owner is a `static` that is never dropped.
+/// A temporary folder. It stays if the test that owns it fails, and with `WINPOOL_KEEP`; else it is removed, also if its owner is a
+/// `static` that is never dropped, or if the program is killed.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    _guard: Guard,
+    /// Removes it at the end of the program; `None` if it stays.
+    guard: Option<Guard>,
 }
 
 impl Directory {
     pub(crate) fn new() -> Result<Self> {
         let path = tempfile::Builder::new().prefix("winpool-").tempdir().context("making a temporary folder")?.keep();
-        let guard = Guard::over_directory(&path)?;
-        lock(&IN_USE).push(path.clone());
-        if std::env::var_os("WINPOOL_KEEP").is_some() {
-            keep(&path);
-        }
-        keep_all_at_a_panic();
-        Ok(Self { path, _guard: guard })
+        let guard = match std::env::var_os("WINPOOL_KEEP") {
+            None => Some(Guard::over_directory(&path)?),
+            Some(_) => {
+                say_kept(&path);
+                None
+            }
+        };
+        Ok(Self { path, guard })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -42,27 +39,14 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        lock(&IN_USE).retain(|path| *path != self.path);
-        if !self.path.join("keep").exists() {
-            let _ = std::fs::remove_dir_all(&self.path);
+        match self.guard {
+            None => {}
+            Some(_) if thread::panicking() => say_kept(&self.path),
+            Some(_) => drop(fs::remove_dir_all(&self.path)),
         }
     }
 }
 
-fn keep_all_at_a_panic() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            usual(panic);
-            lock(&IN_USE).iter().for_each(|path| keep(path));
-        }));
-    });
-}
-
-fn keep(path: &Path) {
-    let mark = path.join("keep");
-    if !mark.exists() && touch(&mark).is_ok() {
-        say(format_args!("kept for a look: {} (logs in logs/, kubeconfigs beside it)", path.display()));
-    }
+fn say_kept(path: &Path) {
+    say(format_args!("kept for a look: {} (logs in logs/, kubeconfigs beside it)", path.display()));
 }

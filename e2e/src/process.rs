@@ -204,9 +204,9 @@ impl Guard {
         Self::new(r#"kill -s KILL -- "-$1""#, &pid.to_string())
     }
 
-    /// A guard that removes `directory`, unless it holds the file `keep`.
+    /// A guard that removes `directory`.
     pub(crate) fn over_directory(directory: &Path) -> Result<Self> {
-        Self::new(r#"[ -e "$1/keep" ] || { sleep 1; rm -rf -- "$1"; }"#, &directory.display().to_string())
+        Self::new(r#"sleep 1; rm -rf -- "$1""#, &directory.display().to_string())
     }
 
     /// A guard that ends what runs in a Wine prefix.

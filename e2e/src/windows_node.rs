@@ -59,6 +59,8 @@ const KUBELET_KUBECONFIG: &str = r"C:\etc\kubernetes\kubelet.conf";
 const AGENT_KUBECONFIG: &str = r"C:\etc\kubernetes\agent.conf";
 /// The endpoint of containerd for the kubelet and kubeadm.
 const ENDPOINT: &str = ContainerRuntime::Containerd(()).endpoint();
+/// What the stand-ins for libraries answer: `e2e/windows/dll/answers.h`.
+const ANSWERS: &str = r"C:\answers.txt";
 /// The network of pods, without which the kubelet reports that it is not ready. Its program is run only for a sandbox.
 const NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "win-bridge"}]}"#;
 
@@ -307,6 +309,12 @@ impl WindowsNode {
         logs
     }
 
+    /// How often containerd and the kubelet have started, by their logs.
+    pub fn starts(&self) -> Result<(usize, usize)> {
+        let count = |log, text| Ok::<_, anyhow::Error>(self.read(log)?.matches(text).count());
+        Ok((count(CONTAINERD_LOG, "msg=\"starting containerd\"")?, count(KUBELET_LOG, "] \"Kubelet version\"")?))
+    }
+
     /// Starts a service, and returns its state once it is no longer pending.
     pub fn start_service(&self, name: &str) -> Result<String> {
         self.helper(&["start-service", name])
@@ -335,6 +343,14 @@ impl WindowsNode {
     /// Sets how a stand-in with this configuration file fails from its next start on.
     pub fn set_behavior(&self, config: &str, behavior: &str) -> Result<()> {
         self.write(&format!("{config}.behavior"), behavior)
+    }
+
+    /// Sets which functions of the host compute services fail, or what they answer, from now on: each with its HRESULT in hexadecimal,
+    /// and maybe a text.
+    pub fn set_answers(&self, answers: &[&str]) -> Result<()> {
+        let new = format!("{ANSWERS}.new");
+        self.write(&new, &answers.join("\n"))?;
+        Ok(fs::rename(self.prefix.file(&new), self.prefix.file(ANSWERS))?)
     }
 
     /// The journal of the agent.

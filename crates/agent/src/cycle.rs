@@ -14,6 +14,7 @@ use super::{
     host::{Host, SandboxKind, ServiceState},
     in_use::unused_values,
     journal::{ChangeStage, ConfigId, CurrentChange, Direction, Journal, RollbackCause},
+    kubelet_log,
 };
 
 /// The interval between two observations of a service.
@@ -220,10 +221,24 @@ impl<'a> Cycle<'a> {
     ) -> io::Result<NextStep> {
         match (result, &change.direction) {
             (Ok(()), _) => change.stage = next,
-            (Err(failure), Direction::Apply) => change.roll_back(failure),
+            (Err(failure), Direction::Apply) => self.roll_back(&mut change, failure),
             (Err(failure), Direction::RollBack(_)) => return Err(io::Error::other(failure.message)),
         }
         self.save_change(change)
+    }
+
+    /// Begins to undo a change, because of a failure of a service. A kubelet that has ended says why in its log.
+    fn roll_back(&self, change: &mut CurrentChange, mut failure: RollbackCause) {
+        let has_ended = |restart: &Restart| {
+            let processes = restart.program.as_ref().map(|program| self.host.processes(program));
+            matches!(processes, Some(Ok(processes)) if processes.is_empty())
+        };
+        if change.plan.restarts.iter().any(has_ended)
+            && let Some(error) = kubelet_log::last_error(self.host)
+        {
+            failure.message = format!("{}. Its log ends with: {error}", failure.message);
+        }
+        change.roll_back(failure);
     }
 
     fn write(&self, change: &CurrentChange) -> Result<(), RollbackCause> {
@@ -352,7 +367,7 @@ impl<'a> Cycle<'a> {
         match (problem, &change.direction) {
             (None, Direction::Apply) => change.stage = ChangeStage::Confirm(since),
             (None, Direction::RollBack(failure)) => return self.finish_rollback(change.id.clone(), failure.clone()),
-            (Some(failure), Direction::Apply) if late || is_final(&failure) => change.roll_back(failure),
+            (Some(failure), Direction::Apply) if late || is_final(&failure) => self.roll_back(&mut change, failure),
             // The former configuration must run: the services are restarted until it does.
             (Some(_), Direction::RollBack(_)) if late => change.stage = ChangeStage::Write,
             (Some(_), _) => return Ok(NextStep::Wait),

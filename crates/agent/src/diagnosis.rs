@@ -174,7 +174,7 @@ fn container_log(line: &str, kubelet: Option<&Value>) -> Option<ContainerLog> {
 }
 
 /// Where a log may be, if it is a file.
-fn paths(source: &LogSource) -> Vec<String> {
+pub(super) fn paths(source: &LogSource) -> Vec<String> {
     let files = source.files.iter().map(|file| format!("C:/var/log/{file}"));
     let of_rke2 = source.of_rke2.map(|file| format!("{RKE2}/{file}"));
     files.chain(of_rke2).map(|path| path.replace('/', r"\")).collect()

@@ -91,6 +91,14 @@ pub trait Host {
     /// The content of a file; `None` if it does not exist.
     fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>>;
 
+    /// The end of a file, of at most this many bytes; `None` if it does not exist.
+    fn read_end(&self, path: &str, bytes: u64) -> io::Result<Option<Vec<u8>>> {
+        let content = self.read(path)?;
+        Ok(content.map(|content| {
+            content[content.len().saturating_sub(usize::try_from(bytes).unwrap_or_default())..].to_vec()
+        }))
+    }
+
     /// Replaces or creates a file and its directories: after a crash at any time, the file has either the former or the new
     /// content.
     /// After an error the former content is unchanged.

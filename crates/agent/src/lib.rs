@@ -17,6 +17,7 @@ pub mod facts;
 pub mod host;
 mod in_use;
 pub mod journal;
+mod kubelet_log;
 mod layout;
 pub mod lock;
 pub mod loopback;

@@ -31,6 +31,10 @@ impl Host for Windows {
         files::read(path)
     }
 
+    fn read_end(&self, path: &str, bytes: u64) -> io::Result<Option<Vec<u8>>> {
+        files::read_end(path, bytes)
+    }
+
     fn replace(&self, path: &str, content: &[u8]) -> io::Result<()> {
         files::replace(path, content)
     }

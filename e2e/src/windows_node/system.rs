@@ -29,8 +29,9 @@ impl Release {
 pub(super) fn install_libraries(prefix: &Prefix) -> Result<()> {
     let compiler = assets::windows_compiler()?.join("x86_64-w64-mingw32-gcc");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("windows/dll");
+    let system = r"C:\windows\system32";
     // The first one is beside the kubelet, the only program that is to find it.
-    for (name, folder) in [("pdh", r"C:\k"), ("vmcompute", r"C:\windows\system32")] {
+    for (name, folder) in [("pdh", r"C:\k"), ("vmcompute", system), ("computenetwork", system)] {
         let library = prefix.file(&format!(r"{folder}\{name}.dll"));
         fs::create_dir_all(library.parent().context("a directory")?)?;
         let mut build = Command::new(&compiler);
@@ -59,6 +60,7 @@ pub(super) fn set_registry(prefix: &Prefix, release: Release, boot: u32) -> Resu
 "BootId"=dword:{boot:08x}
 
 [HKEY_CURRENT_USER\Software\Wine\DllOverrides]
+"computenetwork"="native,builtin"
 "pdh"="native,builtin"
 "vmcompute"="native,builtin"
 "#

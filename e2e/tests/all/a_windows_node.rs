@@ -8,7 +8,7 @@ use e2e::{
     control_plane::{Options, User},
     operator::{Operator, winpool},
     wait::{eventually, until},
-    windows_node::{Release, Setup, WindowsNode},
+    windows_node::{Programs, Release, Setup, WindowsNode},
 };
 use k8s_openapi::api::{
     core::v1::{Node, Pod},
@@ -17,45 +17,47 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use winpool_api::{Taint, TaintEffect};
 use winpool_core::kubernetes::quantity::Quantity;
-use winpool_facts::{Build, ContainerRuntime, ContainerdLine, Minor};
+use winpool_facts::{Build, ContainerRuntime, ContainerdLine, Minor, containerd::BUILT_IN_HANDLERS};
 use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML, Variant, profile, render};
 
 use crate::agent_programs::stripped_programs;
 
 const NODE: &str = "win-1";
 const POOL: &str = "web";
+/// The newest containerd.
+const NEWEST: (ContainerdLine, &str) = (ContainerdLine::new(2, 4), "containerd.exe");
 /// Until a node is ready, on a busy machine.
 pub(crate) const READY: Duration = Duration::from_secs(180);
 
 /// A cluster with a pool, and a node that was installed with the layer of its profile.
-struct Fixture {
-    cluster: Cluster,
-    operator: Operator,
+pub(crate) struct Fixture {
+    pub(crate) cluster: Cluster,
+    pub(crate) operator: Operator,
     setup: Setup<'static>,
     // It ends before the API server.
-    node: WindowsNode,
+    pub(crate) node: WindowsNode,
 }
 
 impl Fixture {
-    async fn start(profile: Value) -> Self {
+    pub(crate) async fn start(profile: Value, operator_arguments: &[&str]) -> Self {
         let cluster = Cluster::start_with(Options::default()).await.unwrap();
         cluster.apply_profile("standard", profile.clone()).await.unwrap();
-        let operator = cluster.start_operator(&[], &[]).await.unwrap();
+        let operator = cluster.start_operator(operator_arguments, &[]).await.unwrap();
         cluster.apply_pool(POOL, pool_spec(POOL, json!({"profileRef": {"name": "standard"}}))).await.unwrap();
-        let setup = configured(&profile, Minor(cluster.control_plane.version().minor));
+        let setup = configured(&profile, Minor(cluster.control_plane.version().minor), NEWEST);
         let node = WindowsNode::start(&cluster.control_plane, &setup).unwrap();
         let fixture = Self { cluster, operator, setup, node };
         fixture.until_node("it is ready", |node| condition(node, "Ready") == "True").await;
         fixture
     }
 
-    async fn until_node(&self, what: &str, holds: impl Fn(&Node) -> bool) -> Node {
+    pub(crate) async fn until_node(&self, what: &str, holds: impl Fn(&Node) -> bool) -> Node {
         let read = || async { Ok(self.cluster.nodes().get_opt(NODE).await?) };
         let node = until(&format!("the node: {what}"), READY, read, |node| node.as_ref().is_some_and(&holds)).await;
         node.unwrap().unwrap()
     }
 
-    async fn create_pod(&self, name: &str, spec: Value) {
+    pub(crate) async fn create_pod(&self, name: &str, spec: Value) {
         let mut pod = json!({
             "metadata": {"name": name},
             "spec": {"containers": [{"name": "app", "image": "mcr.microsoft.com/windows/nanoserver:ltsc2022"}]},
@@ -63,12 +65,34 @@ impl Fixture {
         json_patch::merge(&mut pod["spec"], &spec);
         create(&self.cluster.namespaced::<Pod>("default"), pod).await.unwrap();
     }
+
+    /// Waits for an event about a pod, whose message has this text.
+    pub(crate) async fn until_event(&self, pod: &str, reason: &str, text: &str) {
+        let events = || async { self.cluster.events("default", pod).await };
+        let is_expected = |message: &str| message.contains(text);
+        let what = format!("pod {pod}: {reason} {text}");
+        let found = until(&what, READY, events, |events| {
+            events.iter().any(|event| {
+                event.reason.as_deref() == Some(reason) && event.message.as_deref().is_some_and(is_expected)
+            })
+        });
+        found.await.unwrap();
+    }
+
+    /// Checks that `winpool doctor` finds a symptom of a pod or a node.
+    pub(crate) fn doctor_finds(&self, object: &str, symptom: &str) {
+        let output = winpool(&self.cluster.control_plane, User::Admin, &["doctor", object, "-o", "json"]).unwrap();
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found: Vec<_> = printed["found"].as_array().unwrap().iter().map(|found| found["id"].clone()).collect();
+        assert!(found.contains(&json!(symptom)), "{object}: {found:?}");
+    }
 }
 
 /// A node that has been installed with the layer of a profile.
-fn configured(spec: &Value, minor: Minor) -> Setup<'static> {
-    let setup = Setup::new(stripped_programs(), NODE, POOL);
-    let runtime = ContainerRuntime::Containerd(ContainerdLine::new(2, 4));
+fn configured(spec: &Value, minor: Minor, (line, containerd): (ContainerdLine, &'static str)) -> Setup<'static> {
+    let programs = Programs::Upstream { containerd };
+    let setup = Setup { programs, ..Setup::new(stripped_programs(), NODE, POOL) };
+    let runtime = ContainerRuntime::Containerd(line);
     let variant = Variant { kubelet: minor, runtime, host: Build(setup.release.build) };
     let taint = Taint { key: "os".into(), value: "windows".into(), effect: TaintEffect::NoSchedule };
     let profile = profile::check(&serde_json::from_value(spec.clone()).unwrap()).unwrap();
@@ -109,7 +133,7 @@ fn profile() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kubelet_registers_the_node_that_its_profile_describes_and_takes_the_pods_of_its_class() {
-    let fixture = Fixture::start(profile()).await;
+    let fixture = Fixture::start(profile(), &[]).await;
     let Fixture { cluster, setup, .. } = &fixture;
 
     let node = cluster.nodes().get(NODE).await.unwrap();
@@ -158,25 +182,12 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
     create(&cluster.api::<RuntimeClass>(), class).await.unwrap();
     let tolerations = json!([{"operator": "Exists"}]);
     for (name, spec, reason, text) in [
-        // It is scheduled, and its sandbox ends where Wine has no host compute network.
+        // It is scheduled, and the node has no CNI.
         (
             "of-the-class",
             json!({"runtimeClassName": "windows-ltsc2022"}),
             "FailedCreatePodSandBox",
-            "hcnCreateNamespace",
-        ),
-        // It needs no network, and no image can be pulled.
-        (
-            "on-the-host",
-            json!({
-                "runtimeClassName": "windows-ltsc2022",
-                "hostNetwork": true,
-                "securityContext": {
-                    "windowsOptions": {"hostProcess": true, "runAsUserName": r"NT AUTHORITY\SYSTEM"},
-                },
-            }),
-            "FailedCreatePodSandBox",
-            "failed to pull image",
+            "failed to find plugin",
         ),
         (
             "of-a-handler-that-containerd-does-not-have",
@@ -193,36 +204,23 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
         ),
     ] {
         fixture.create_pod(name, spec).await;
-        let events = || async { cluster.events("default", name).await };
-        let what = format!("pod {name}: {reason} {text}");
-        let is_expected = |message: &str| message.contains(text);
-        let found = until(&what, READY, events, |events| {
-            events.iter().any(|event| {
-                event.reason.as_deref() == Some(reason) && event.message.as_deref().is_some_and(is_expected)
-            })
-        });
-        found.await.unwrap();
+        fixture.until_event(name, reason, text).await;
     }
-    for (name, symptom) in [
-        ("of-the-class", "hns-endpoint"),
-        ("on-the-host", "pause-image-unavailable"),
-        ("of-a-handler-that-containerd-does-not-have", "handler-unknown"),
-    ] {
-        let output = winpool(&cluster.control_plane, User::Admin, &["doctor", &format!("pod/{name}"), "-o", "json"]);
-        let printed: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
-        let found: Vec<_> = printed["found"].as_array().unwrap().iter().map(|found| found["id"].clone()).collect();
-        assert!(found.contains(&json!(symptom)), "pod {name}: {found:?}");
-    }
+    fixture.doctor_finds("pod/of-a-handler-that-containerd-does-not-have", "handler-unknown");
     // The handlers of the node are those that containerd has reported to the kubelet.
-    let classes = json!([{"name": "special", "handler": "special"}]);
-    let pool = pool_spec(POOL, json!({"profileRef": {"name": "standard"}, "runtimeClasses": classes}));
-    cluster.apply_pool(POOL, pool).await.unwrap();
-    cluster.until_condition(POOL, "RuntimeClassReady", "False", "NotForWindows").await.unwrap();
+    for (handler, condition, reason) in
+        [("special", "RuntimeClassReady", "NotForWindows"), ("runhcs-large", "RuntimeSupported", "HandlerUnavailable")]
+    {
+        let classes = json!([{"name": "special", "handler": handler}]);
+        let pool = pool_spec(POOL, json!({"profileRef": {"name": "standard"}, "runtimeClasses": classes}));
+        cluster.apply_pool(POOL, pool).await.unwrap();
+        cluster.until_condition(POOL, condition, "False", reason).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_follows_an_update_of_windows_and_a_runtime_that_has_stopped() {
-    let fixture = Fixture::start(profile()).await;
+    let fixture = Fixture::start(profile(), &[]).await;
     let updated = Release { revision: fixture.setup.release.revision + 100, ..fixture.setup.release };
     let spec = json!({"profileRef": {"name": "standard"}, "minRevision": updated.revision});
     fixture.cluster.apply_pool(POOL, pool_spec(POOL, spec)).await.unwrap();
@@ -238,4 +236,34 @@ async fn the_status_follows_an_update_of_windows_and_a_runtime_that_has_stopped(
     fixture.node.start_services().unwrap();
     fixture.until_node("it is ready again", |node| condition(node, "Ready") == "True").await;
     fixture.operator.stop().await.unwrap();
+}
+
+/// Nodes with an older containerd: whether they report handlers, and what the status says of their containerd.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_older_release_lines_of_containerd_are_nodes_too() {
+    let cluster = Cluster::start_with(Options::default()).await.unwrap();
+    let minor = Minor(cluster.control_plane.version().minor);
+    let operator = cluster.start_operator(&[], &[]).await.unwrap();
+    cluster.apply_pool(POOL, pool_spec(POOL, json!({}))).await.unwrap();
+    for (name, line, program, reports) in [
+        ("win-2-3", ContainerdLine::new(2, 3), "containerd-2.3.exe", true),
+        ("win-1-7", ContainerdLine::new(1, 7), "containerd-1.7.exe", false),
+    ] {
+        let setup = Setup { name, ..configured(&profile(), minor, (line, program)) };
+        let _node = WindowsNode::start(&cluster.control_plane, &setup).unwrap();
+        let read = || async { Ok(cluster.nodes().get_opt(name).await?) };
+        let ready = |node: &Option<Node>| node.as_ref().is_some_and(|node| condition(node, "Ready") == "True");
+        let node = until(&format!("{name} is ready"), READY, read, ready).await.unwrap().unwrap();
+        let status = node.status.unwrap();
+        let version = status.node_info.unwrap().container_runtime_version;
+        assert!(version.starts_with(&format!("containerd://{line}.")), "{version}");
+        let handlers: Vec<_> =
+            status.runtime_handlers.into_iter().flatten().filter_map(|handler| handler.name).collect();
+        assert_eq!(
+            BUILT_IN_HANDLERS.iter().all(|name| handlers.iter().any(|own| own == name)),
+            reports,
+            "{handlers:?}"
+        );
+    }
+    operator.stop().await.unwrap();
 }

@@ -12,6 +12,7 @@
 mod a_windows_join;
 mod a_windows_machine;
 mod a_windows_node;
+mod a_windows_symptoms;
 mod adoption;
 mod agent_on_windows;
 mod agent_programs;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
     path::{Component, Path, Prefix},
     thread,
     time::Duration,
@@ -19,7 +19,23 @@ const ACCESS_DENIED: i32 = 5;
 const SHARING_VIOLATION: i32 = 32;
 
 pub(super) fn read(path: &str) -> io::Result<Option<Vec<u8>>> {
-    match while_in_use(|| fs::read(path)) {
+    existing(while_in_use(|| fs::read(path)))
+}
+
+/// Reads what other programs still write, such as a log.
+pub(super) fn read_end(path: &str, bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    existing(while_in_use(|| {
+        let mut file = File::open(path)?;
+        let begin = file.metadata()?.len().saturating_sub(bytes);
+        file.seek(SeekFrom::Start(begin))?;
+        let mut content = Vec::new();
+        file.take(bytes).read_to_end(&mut content)?;
+        Ok(content)
+    }))
+}
+
+fn existing(content: io::Result<Vec<u8>>) -> io::Result<Option<Vec<u8>>> {
+    match content {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

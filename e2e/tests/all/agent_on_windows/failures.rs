@@ -55,6 +55,20 @@ async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
     fixture.stop().await;
 }
 
+/// Not by the check before the change, for which the kubelet has no container runtime.
+#[tokio::test]
+async fn a_configuration_that_only_a_whole_kubelet_refuses_is_rolled_back_with_the_end_of_its_log() {
+    let fixture = Fixture::start().await;
+    let kubelet = json!({
+        "maxPods": 41,
+        "featureGates": {"WindowsCPUAndMemoryAffinity": true},
+        "extra": {"topologyManagerPolicy": "best-effort", "topologyManagerPolicyOptions": {"unknown": "true"}},
+    });
+    let case = ("an unknown option", RolledBack, ENDED, "unknown Topology Manager Policy option");
+    fixture.expect(json!({ "kubelet": kubelet }), case, "40").await;
+    fixture.stop().await;
+}
+
 #[tokio::test]
 async fn a_node_that_is_not_ready_is_not_confirmed() {
     let fixture = Fixture::scripted().await;

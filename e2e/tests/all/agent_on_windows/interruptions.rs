@@ -1,44 +1,70 @@
 //! The end of the agent, and of Windows, while a change is not confirmed.
 
 use e2e::{cluster::SOON, wait::until, windows_node::RESTORE_SERVICE};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
-use winpool_agent::journal::{ChangeStage, CurrentChange, Direction};
-use winpool_api::NodeConfigPhase;
+use winpool_agent::journal::{ChangeStage, Direction, Journal};
+use winpool_api::{NodeConfigPhase, WindowsNodeConfig};
 
-use super::Fixture;
+use super::{Fixture, NODE};
+
+/// The moments at which the agent is killed, in their order: at the latest when the journal has this stage, or a later one.
+const MOMENTS: [&str; 5] = ["Preflight", "Write", "Restart", "Verify", "Confirm"];
+
+/// The index of the moment that a stage is.
+fn moment(stage: ChangeStage) -> usize {
+    match stage {
+        ChangeStage::Write => 1,
+        ChangeStage::Restart => 2,
+        ChangeStage::Verify(_) => 3,
+        ChangeStage::Confirm(_) => 4,
+    }
+}
 
 impl Fixture {
-    /// Begins a change to this number of pods, and kills the agent while it is verified.
-    async fn interrupt(&mut self, pods: u32) {
+    /// Begins a change to this number of pods, and kills the agent at a moment.
+    async fn interrupt(&mut self, pods: u32, at: usize) {
+        let former = self.desired().await;
         self.apply_profile(json!({ "kubelet": { "maxPods": pods } })).await;
-        let change = || async { Ok(self.node.journal()?.change) };
-        let verifies = |change: &Option<CurrentChange>| {
-            change.as_ref().is_some_and(|change| matches!(change.stage, ChangeStage::Verify(_)))
+        let desired = || async { Ok(self.desired().await) };
+        until("the change is assigned", SOON, desired, |digest| *digest != former).await.unwrap();
+        let journal = || async { self.node.journal() };
+        let is_reached = |journal: &Journal| match &journal.change {
+            Some(change) => moment(change.stage) >= at,
+            None => at == 0 || journal.applied.as_ref().is_some_and(|applied| applied.digest != former),
         };
-        until("the change is verified", SOON, change, verifies).await.unwrap();
+        until(MOMENTS[at], SOON, journal, is_reached).await.unwrap();
         self.node.kill_agent().unwrap();
-        assert_eq!(self.max_pods(), Some(pods.to_string()));
-        assert_eq!(self.node.service_state(RESTORE_SERVICE).unwrap(), "Stopped");
+    }
+
+    async fn desired(&self) -> String {
+        self.cluster.api::<WindowsNodeConfig>().get(NODE).await.unwrap().spec.digest
     }
 }
 
 #[tokio::test]
-async fn a_killed_agent_resumes_its_change() {
+async fn an_agent_that_is_killed_at_any_moment_resumes_its_change() {
     let mut fixture = Fixture::start().await;
-    let former = fixture.status().await.observed_digest;
-    fixture.interrupt(41).await;
-    fixture.node.start_agent(&[]).unwrap();
-    let status = fixture.until_ended(&former).await;
-    assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Applied, ""), "{}", status.message);
-    fixture.until_in_effect().await;
-    assert_eq!(fixture.max_pods().as_deref(), Some("41"));
+    for at in 0..MOMENTS.len() {
+        let former = fixture.status().await.observed_digest;
+        let pods = 41 + u32::try_from(at).unwrap();
+        fixture.interrupt(pods, at).await;
+        fixture.node.start_agent(&[]).unwrap();
+        let status = fixture.until_ended(&former).await;
+        let end = (status.phase, status.reason.as_str());
+        assert_eq!(end, (NodeConfigPhase::Applied, ""), "{}: {}", MOMENTS[at], status.message);
+        fixture.until_in_effect().await;
+        assert_eq!(fixture.max_pods(), Some(pods.to_string()), "{}", MOMENTS[at]);
+    }
     fixture.stop().await;
 }
 
 #[tokio::test]
 async fn after_a_reboot_the_former_configuration_is_restored_without_the_network() {
     let mut fixture = Fixture::start().await;
-    fixture.interrupt(41).await;
+    fixture.interrupt(41, moment(ChangeStage::Verify(Timestamp::UNIX_EPOCH))).await;
+    assert_eq!(fixture.max_pods().as_deref(), Some("41"));
+    assert_eq!(fixture.node.service_state(RESTORE_SERVICE).unwrap(), "Stopped");
     fixture.cluster.control_plane.stop_api_server().await.unwrap();
     for service in ["kubelet", "containerd"] {
         fixture.node.stop_service(service).unwrap();

@@ -19,6 +19,7 @@ async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
     let rounds = size(ROUNDS.0, ROUNDS.1);
     let fixture = Fixture::start().await;
     assert_eq!(fixture.max_pods().as_deref(), Some("40"));
+    let (containerd, kubelet) = fixture.node.starts().unwrap();
     for round in 1..=rounds {
         let former = fixture.status().await.observed_digest;
         fixture.apply_profile(json!({ "kubelet": { "maxPods": 40 + round } })).await;
@@ -26,6 +27,14 @@ async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
         assert_eq!((status.phase, status.reason.as_str()), (NodeConfigPhase::Applied, ""), "round {round}");
         assert_eq!(fixture.max_pods(), Some((40 + round).to_string()));
     }
+    // containerd runs on while its files stay as they are, and each change restarts a service once.
+    let restarts = usize::try_from(rounds).unwrap();
+    assert_eq!(fixture.node.starts().unwrap(), (containerd, kubelet + restarts));
+    let settings = json!({"kubelet": {"maxPods": 40 + rounds}, "containerd": {"imagePullProgressTimeout": "31m"}});
+    let former = fixture.status().await.observed_digest;
+    fixture.apply_profile(settings).await;
+    assert_eq!(fixture.until_ended(&former).await.phase, NodeConfigPhase::Applied);
+    assert_eq!(fixture.node.starts().unwrap(), (containerd + 1, kubelet + restarts + 1));
     fixture.until_in_effect().await;
     let journal = fixture.node.journal().unwrap();
     assert_eq!((journal.change, journal.rejected), (None, Vec::new()));
