@@ -211,7 +211,7 @@ impl Guard {
 
     /// A guard that ends what runs in a Wine prefix.
     pub(crate) fn over_prefix(prefix: &Path, wineserver: &Path) -> Result<Self> {
-        let command = format!(r#"WINEPREFIX="$1" "{}" -k"#, wineserver.display());
+        let command = format!(r#"unset TMPDIR; WINEPREFIX="$1" "{}" -k"#, wineserver.display());
         Self::new(&command, &prefix.display().to_string())
     }
 

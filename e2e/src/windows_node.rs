@@ -2,11 +2,15 @@
 //! `winpool-agent.exe run`.
 //!
 //! Its programs are upstream's, and differ from a node with Windows in this:
-//! - No container runs, because Wine has no host compute service: containerd makes no sandbox, so that pods stay pending.
+//! - No container runs, so that pods stay pending: instead of the libraries of the host compute services there are stand-ins
+//!   (`e2e/windows/dll`), of which a test sets the answers, and there is no shim. Of the functions in them only those that containerd
+//!   calls until then are there.
+//! - Wine has no texts for codes of these services: messages have their numbers.
 //! - There are no sockets of UNIX: the kubelet has no device plugins and no CSI drivers, and one line of it is changed, by which its own
 //!   socket for device plugins listens on loopback (`program.sh`).
 //! - The kubelet finds no address of the node: the API server does not reach it, tests do on loopback.
-//! - What the kubelet measures of the node is what `e2e/windows/dll/pdh.c` answers.
+//! - What the kubelet measures of the node is what `e2e/windows/dll/pdh.c` answers; the memory that is committed, by which it evicts from
+//!   1.31 on, is that of this machine.
 //! - containerd is a child process of its service, as with a service wrapper: its own service needs a parent that Wine does not show.
 //!
 //! With [`Programs::Scripted`] they are stand-ins that fail as a test asks, in ways that upstream's do not show on request.
@@ -51,6 +55,11 @@ const KUBELET: &str = "kubelet";
 const CONTAINERD: &str = "containerd";
 const KUBELET_PROGRAM: &str = r"C:\k\kubelet.exe";
 const KUBELET_LOG: &str = r"C:\var\log\kubelet\kubelet.log";
+/// A program in the place of nssm, which runs the kubelet as its start script does.
+const NSSM: &str = r"C:\k\nssm.exe";
+const START_SCRIPT: &str = r"C:\k\StartKubelet.ps1";
+/// The flags that the start script adds to its own.
+pub const KUBEADM_FLAGS: &str = r"C:\var\lib\kubelet\kubeadm-flags.env";
 const LOG_RUNNER: &str = r"C:\k\kube-log-runner.exe";
 const SERVICE_HOST: &str = r"C:\k\service-host.exe";
 const CONTAINERD_PROGRAM: &str = r"C:\Program Files\containerd\containerd.exe";
@@ -99,6 +108,8 @@ pub struct Setup<'a> {
     pub kubelet_args: Vec<String>,
     /// The configuration of containerd; without one, containerd's default.
     pub containerd_toml: Option<String>,
+    /// Whether nssm runs the kubelet with a start script, as kubeadm's tools for Windows install it, and not the service manager.
+    pub nssm: bool,
 }
 
 impl<'a> Setup<'a> {
@@ -113,6 +124,7 @@ impl<'a> Setup<'a> {
             kubelet: json!({}),
             kubelet_args: Vec::new(),
             containerd_toml: None,
+            nssm: false,
         }
     }
 }
@@ -196,6 +208,7 @@ impl WindowsNode {
                     (LOG_RUNNER, assets::program("kube-log-runner.exe")?),
                     (CONTAINERD_PROGRAM, assets::program(containerd)?),
                     (SERVICE_HOST, own("helper.exe")),
+                    (NSSM, own("helper.exe")),
                 ]
             }
             Programs::Scripted => {
@@ -245,6 +258,13 @@ impl WindowsNode {
         };
         for arg in &setup.kubelet_args {
             kubelet = format!("{kubelet} {arg}");
+        }
+        if setup.nssm {
+            let flags = format!(r"{files} {identity} --cert-dir=C:\var\lib\kubelet\pki --root-dir=C:\var\lib\kubelet");
+            kubelet = format!("{NSSM} host {KUBELET_LOG} - {KUBELET_PROGRAM} {flags} @{KUBEADM_FLAGS}");
+            self.write(START_SCRIPT, &format!("{KUBELET_PROGRAM} {flags} $kubeAdmArgs"))?;
+            let endpoint = format!("--container-runtime-endpoint={ENDPOINT}");
+            self.write(KUBEADM_FLAGS, &format!("KUBELET_KUBEADM_ARGS=\"{endpoint}\"\n"))?;
         }
         self.helper(&["install-service", CONTAINERD, &containerd])?;
         self.helper(&["install-service", KUBELET, &kubelet, CONTAINERD]).map(drop)

@@ -15,6 +15,8 @@ use tempfile::NamedTempFile;
 
 use crate::{assets, directory::Directory, process::Guard};
 
+/// With this variable, Wine 10 ends at its start.
+const UNUSABLE: &str = "TMPDIR";
 /// One run of a program takes about a second, the first some more.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -106,7 +108,7 @@ impl Prefix {
 
 fn program(prefix: &Path, path: &Path) -> Command {
     let mut command = Command::new(RUNNER);
-    command.arg(path).env("WINEPREFIX", prefix);
+    command.arg(path).env("WINEPREFIX", prefix).env_remove(UNUSABLE);
     command
 }
 
@@ -115,7 +117,8 @@ pub const RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wine-run.sh");
 
 impl Drop for Prefix {
     fn drop(&mut self) {
-        let _ = Command::new(&self.wineserver).arg("-k").env("WINEPREFIX", self.directory.path()).status();
+        let mut end = Command::new(&self.wineserver);
+        let _ = end.arg("-k").env("WINEPREFIX", self.directory.path()).env_remove(UNUSABLE).status();
         let _ = self.session.kill();
         let _ = self.session.wait();
     }

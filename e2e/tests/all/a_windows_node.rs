@@ -17,7 +17,10 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 use winpool_api::{Taint, TaintEffect};
 use winpool_core::kubernetes::quantity::Quantity;
-use winpool_facts::{Build, ContainerRuntime, ContainerdLine, Minor, containerd::BUILT_IN_HANDLERS};
+use winpool_facts::{
+    Build, ContainerRuntime, ContainerdLine, Minor,
+    containerd::{BUILT_IN_HANDLERS, minimum_for},
+};
 use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS, KUBELET_YAML, Variant, profile, render};
 
 use crate::agent_programs::stripped_programs;
@@ -257,6 +260,11 @@ async fn the_older_release_lines_of_containerd_are_nodes_too() {
         let status = node.status.unwrap();
         let version = status.node_info.unwrap().container_runtime_version;
         assert!(version.starts_with(&format!("containerd://{line}.")), "{version}");
+        // A kubelet works with a containerd that is too old for it by the release notes.
+        if let Some(least) = minimum_for(minor, version["containerd://".len()..].parse().unwrap()) {
+            let condition = cluster.until_condition(POOL, "RuntimeSupported", "False", "TooOld").await.unwrap();
+            assert!(condition.message.contains(&format!("Upgrade containerd to {least}")), "{}", condition.message);
+        }
         let handlers: Vec<_> =
             status.runtime_handlers.into_iter().flatten().filter_map(|handler| handler.name).collect();
         assert_eq!(

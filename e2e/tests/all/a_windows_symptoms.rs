@@ -7,7 +7,7 @@ use e2e::{
     registry::{Access, Registry},
     windows_node::KUBELET_CONFIG,
 };
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use winpool_facts::containerd::CERTS_D;
@@ -118,6 +118,8 @@ async fn conditions_of_the_node_are_named(fixture: &Fixture) {
     node.write(KUBELET_CONFIG, &config.replace("memory.available: 500Mi", "memory.available: 99%")).unwrap();
     node.stop_service("kubelet").unwrap();
     node.start_services().unwrap();
-    fixture.until_node("its memory is low", |node| condition(node, "MemoryPressure") == "True").await;
+    let of_memory = |node: &Node| condition(node, "MemoryPressure") == "True";
+    let node = fixture.until_node("its memory is low", of_memory).await;
+    eprintln!("{:?}", node.status.unwrap().conditions);
     fixture.doctor_finds("node/win-1", "node-memory-pressure");
 }

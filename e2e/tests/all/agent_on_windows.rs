@@ -4,6 +4,7 @@
 
 mod failures;
 mod interruptions;
+mod layouts;
 mod removal;
 mod rollout;
 mod rounds;

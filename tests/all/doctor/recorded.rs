@@ -38,13 +38,45 @@ const SANDBOXES: &[(&[&str], &str)] = &[
         "Failed create pod sandbox: rpc error: code = Unknown desc = NetworkPlugin cni failed to set up pod \
          \"dev-fossil-api-777f779f74-fhx88_default\" network: Failed to create endpoint: HNS failed with error : Element not found.",
     ),
-    // kubelet.exe 1.37.2 with containerd.exe 2.4.2 under Wine, which has no host compute network
+    // kubelet.exe 1.37.2 with containerd.exe 2.4.2 under Wine (e2e/tests/all/a_windows_symptoms.rs); Windows has a text for the first code
     (
         &["hns-endpoint"],
         "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create network namespace for sandbox \
-         \"06254a9306f07a13b6a0876b75851fce65962411ad0ec10f773ecee49de07d0e\": hcnCreateNamespace failed in Win32: Module not found. (0x7e)",
+         \"eee162aff492ab34a7e6e64124b7fad804fdea8c4d2f945afaaebf9e786864fd\": hcnCreateNamespace failed in Win32: winapi error \
+         #2151350291 (0x803b0013)",
     ),
-    // The same programs
+    (
+        &["hns-endpoint"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create network namespace for sandbox \
+         \"ffbf5884f486177eb1e2e7375d4dba162fbfdde58978dcea064028c9a83172b9\": hcnCreateNamespace failed in Win32: Element not found. (0x490)",
+    ),
+    (
+        &["cni-plugin-missing"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox \
+         \"71d4c2980eb0dac0ae9c5a69dd7b1dd8bf4543b4d22fc929e9ba9d8f199ed49d\": plugin type=\"win-bridge\" failed (add): failed to find \
+         plugin \"win-bridge\" in path [C:\\Program Files\\containerd\\cni\\bin]",
+    ),
+    (
+        &["pause-image-mismatch", "pause-image-unavailable"],
+        "Failed to create pod sandbox: rpc error: code = NotFound desc = failed to pull image \"127.0.0.1:25316/pause:1\": get image \
+         config descriptor: no match for platform in manifest \
+         sha256:8da1eb495d7f6b394a723590797cdf5830693e2b5b52b11bc9a9e6e1d8895285: not found",
+    ),
+    (
+        &["pause-image-unavailable"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to pull image \"127.0.0.1:25316/pause:1\": failed to pull \
+         and unpack image \"127.0.0.1:25316/pause:1\": failed to extract layer (application/vnd.oci.image.layer.v1.tar \
+         sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef) to windows as \"extract-812678000-2448 \
+         sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef\": hcsshim::ProcessBaseLayer \
+         \\\\?\\C:\\ProgramData\\containerd\\root\\io.containerd.snapshotter.v1.windows\\snapshots\\1: Element not found.",
+    ),
+    (
+        &["sandbox-other"],
+        "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to start sandbox \
+         \"46777fe26f22888ac8277e14b88abdd85b72d16056b8b17545318c2de2d3a8b3\": failed to create containerd task: failed to start shim: \
+         failed to resolve runtime path: runtime \"io.containerd.runhcs.v1\" binary not installed \
+         \"containerd-shim-runhcs-v1.exe\": file does not exist",
+    ),
     (
         &["handler-unknown"],
         "Failed to create pod sandbox: rpc error: code = Unknown desc = unable to get OCI runtime for sandbox \
@@ -128,7 +160,7 @@ const CONDITIONS: &[(&[&str], [&str; 4])] = &[
             "PLEG is not healthy: pleg was last seen active 3m8.068354s ago; threshold is 3m0s",
         ],
     ),
-    // projectcalico/calico#6122
+    // kubelet.exe 1.37.2 with containerd.exe 2.4.2 under Wine
     (
         &["node-cni-not-initialized"],
         [
@@ -636,10 +668,11 @@ fn of_pods() -> Vec<Case> {
             fleet.events(&["FailedKillPod"], text);
         })
     };
-    // projectcalico/calico#6974
-    let hcn = "error killing pod: failed to \"KillPodSandbox\" for \"206c8fee\" with KillPodSandboxError: \"rpc error: code = Unknown desc = \
-               failed to remove network namespace for sandbox \\\"2e9f06d1\\\": hcnDeleteNamespace failed in Win32: The specified request \
-               is unsupported. (0x803b0015)\"";
+    // kubelet.exe 1.37.2 with containerd.exe 2.4.2 under Wine; Windows has a text for the code (projectcalico/calico#6974)
+    let hcn = "error killing pod: failed to \"KillPodSandbox\" for \"b3b8bc4d-c6d5-401d-904f-8b98c4988bad\" with KillPodSandboxError: \
+               \"rpc error: code = Unknown desc = failed to remove network namespace for sandbox \
+               \\\"df4459814fbe3d69f9c5b1726704368476f5aeea3760abdcff94ccc3b0927844\\\": hcnDeleteNamespace failed in Win32: winapi \
+               error #2151350293 (0x803b0015)\"";
     // Azure/AKS#5653
     let duplicate = changed(|evidence| {
         evidence["endpointSlices"]["read"]["items"][0]["endpoints"][0]["targetRef"]["name"] = json!("former");

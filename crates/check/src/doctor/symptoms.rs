@@ -386,8 +386,8 @@ pub static SYMPTOMS: &[Symptom] = {
         symptom("pause-image-unavailable", "Pods do not start: the pause image cannot be pulled",
             // The second text is that of containerd 2.x, whose `ensurePauseImageExists` pulls before a sandbox is started.
             sandbox(&["failed to get sandbox image", "failed to pull image"]),
-            "containerd does not reach the registry of `sandbox_image`, or there is no such tag. An image that was on the node may have been \
-             removed by the garbage collection of images",
+            "containerd does not reach the registry of `sandbox_image`, there is no such tag, or Windows does not import a layer of it. \
+             An image that was on the node may have been removed by the garbage collection of images",
             "on the node: `crictl pull IMAGE` with the image in the text. Set a pause image that exists for Windows, from a registry or \
              mirror that the node reaches",
             "https://github.com/kubernetes-sigs/sig-windows-dev-tools/issues/64"),

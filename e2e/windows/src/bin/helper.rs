@@ -154,13 +154,27 @@ mod windows {
         Windows.define(&definition)
     }
 
-    /// Runs a program as a service: it is killed when the service is stopped, and its output is in a file. If the program has a pipe, the
+    /// The flags in a file such as `kubeadm-flags.env`, of which a start script makes arguments.
+    fn environment_file(path: &str) -> io::Result<Vec<String>> {
+        let text = fs::read_to_string(path)?;
+        let flags = text.split('"').nth(1).unwrap_or_default();
+        Ok(flags.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Runs a program as a service: it is killed when the service is stopped, and its output is in a file. An argument `@FILE` stands for
+    /// the flags in an environment file. If the program has a pipe, the
     /// service runs when the pipe has been opened. That is not only the moment when it can be: under Wine, the first client of a pipe of Go
     /// has no server.
     fn host(log: &str, pipe: &str, program: &str, arguments: &[&str]) -> io::Result<()> {
         let output = OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(r"C:\").stdout(output.try_clone()?).stderr(output);
+        for argument in arguments {
+            match argument.strip_prefix('@') {
+                Some(file) => command.args(environment_file(file)?),
+                None => command.arg(argument),
+            };
+        }
+        command.current_dir(r"C:\").stdout(output.try_clone()?).stderr(output);
         let pipe = pipe.to_owned();
         let start = move || -> Work {
             let mut child = match command.spawn() {
