@@ -188,6 +188,8 @@ module_for_wine() {
   cp -r "$source" "$2/kubernetes"
   chmod -R u+w "$2"
   sed -i 's|net.Listen("unix", s.SocketPath())|net.Listen("tcp", "127.0.0.1:0")|' "$2/kubernetes/$server"
+  # That of 1.30 also ends without its pipe for pod resources, which it gets from Windows, and not from Wine.
+  sed -i 's|winio.ListenPipe(addr, nil)|net.Listen("tcp", "127.0.0.1:0")|' "$2/kubernetes/pkg/kubelet/util/util_windows.go"
   grep -q '127.0.0.1:0' "$2/kubernetes/$server" || fail "the kubelet does not listen in $server any more"
   (cd "$2" && go mod edit -replace "k8s.io/kubernetes=./kubernetes")
 }

@@ -63,7 +63,7 @@ if [[ ${1:-} == --long ]]; then
   step "build for Windows" build_windows
   export WINPOOL_TEST_LONG=1
   step "a release, built twice" e2e/release.sh
-  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale documents:: installation::removal leadership:: agent_on_windows::failures agent_on_windows::rounds
+  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale documents:: installation::removal leadership:: a_windows_node:: agent_on_windows::failures agent_on_windows::interruptions agent_on_windows::rounds
   CLUSTER_API=1.13 step "tests of Cluster API, with its former release" tests --test all -- cluster_api a_windows_machine
   exit
 fi

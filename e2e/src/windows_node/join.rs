@@ -15,8 +15,7 @@ use crate::{
 
 /// On the drive `C:`: kubeadm takes the drive of its program for paths of the kubelet.
 const KUBEADM: &str = r"C:\k\kubeadm.exe";
-/// The versions of kubeadm's API, the newer one from 1.31 on.
-const API: [&str; 2] = ["kubeadm.k8s.io/v1beta3", "kubeadm.k8s.io/v1beta4"];
+const API: &str = "kubeadm.k8s.io/v1beta4";
 const JOIN_CONFIG: &str = r"C:\k\join.yaml";
 const PATCHES: &str = r"C:\k\patches";
 /// Preflight checks: Wine shows no token of an administrator, and the kubelet has another port.
@@ -31,7 +30,6 @@ const JOINED: Duration = Duration::from_secs(240);
 /// What a node needs to join a cluster.
 #[derive(Clone, Debug)]
 pub struct Invitation {
-    api: &'static str,
     endpoint: String,
     token: String,
     authority_hash: String,
@@ -41,17 +39,16 @@ impl Invitation {
     /// Stores in the cluster what `kubeadm init` does for nodes that join: its configuration, `kubelet` as fields of the
     /// KubeletConfiguration of all nodes, permissions, and a token. The control plane needs the option `bootstrap`.
     pub fn new(control_plane: &ControlPlane, kubelet: &Value) -> Result<Self> {
-        let api = API[usize::from(control_plane.version().minor >= 31)];
         let mut all_kubelets = json!({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"});
         json_patch::merge(&mut all_kubelets, kubelet);
         let documents = [
             // kubeadm refuses an address of loopback, and uses this one nowhere: the endpoint is another one.
             json!({
-                "apiVersion": api, "kind": "InitConfiguration",
+                "apiVersion": API, "kind": "InitConfiguration",
                 "localAPIEndpoint": {"advertiseAddress": "192.0.2.1"}, "nodeRegistration": {"name": "control-plane"},
             }),
             json!({
-                "apiVersion": api, "kind": "ClusterConfiguration",
+                "apiVersion": API, "kind": "ClusterConfiguration",
                 "kubernetesVersion": control_plane.version().text,
                 "controlPlaneEndpoint": control_plane.url().trim_start_matches("https://"),
             }),
@@ -71,19 +68,16 @@ impl Invitation {
         // kubeadm join ENDPOINT --token TOKEN --discovery-token-ca-cert-hash HASH
         let words: Vec<_> = command.split_whitespace().collect();
         let ["kubeadm", "join", endpoint, _, token, _, hash] = words[..] else { bail!("{command}") };
-        Ok(Self { api, endpoint: endpoint.to_owned(), token: token.to_owned(), authority_hash: hash.to_owned() })
+        Ok(Self { endpoint: endpoint.to_owned(), token: token.to_owned(), authority_hash: hash.to_owned() })
     }
 
     /// The configuration of a node that uses patches.
     fn join_configuration(&self, setup: &Setup<'_>) -> Value {
         let arguments: Vec<_> =
             setup.kubelet_args.iter().filter_map(|arg| arg.strip_prefix("--")?.split_once('=')).collect();
-        let arguments = match self.api == API[0] {
-            true => arguments.into_iter().collect(),
-            false => arguments.iter().map(|(name, value)| json!({"name": name, "value": value})).collect::<Value>(),
-        };
+        let arguments: Vec<_> = arguments.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
         json!({
-            "apiVersion": self.api, "kind": "JoinConfiguration",
+            "apiVersion": API, "kind": "JoinConfiguration",
             "discovery": {"bootstrapToken": {
                 "apiServerEndpoint": self.endpoint, "token": self.token, "caCertHashes": [self.authority_hash],
             }},

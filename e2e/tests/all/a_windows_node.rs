@@ -7,7 +7,7 @@ use e2e::{
     cluster::{Cluster, SOON, create, pool_spec},
     control_plane::{Options, User},
     operator::{Operator, winpool},
-    wait::{eventually, until},
+    wait::{eventually, size, until},
     windows_node::{Programs, Release, Setup, WindowsNode},
 };
 use k8s_openapi::api::{
@@ -248,10 +248,11 @@ async fn the_older_release_lines_of_containerd_are_nodes_too() {
     let minor = Minor(cluster.control_plane.version().minor);
     let operator = cluster.start_operator(&[], &[]).await.unwrap();
     cluster.apply_pool(POOL, pool_spec(POOL, json!({}))).await.unwrap();
-    for (name, line, program, reports) in [
-        ("win-2-3", ContainerdLine::new(2, 3), "containerd-2.3.exe", true),
+    let lines = [
         ("win-1-7", ContainerdLine::new(1, 7), "containerd-1.7.exe", false),
-    ] {
+        ("win-2-3", ContainerdLine::new(2, 3), "containerd-2.3.exe", true),
+    ];
+    for &(name, line, program, reports) in &lines[..size(1, 2)] {
         let setup = Setup { name, ..configured(&profile(), minor, (line, program)) };
         let _node = WindowsNode::start(&cluster.control_plane, &setup).unwrap();
         let read = || async { Ok(cluster.nodes().get_opt(name).await?) };

@@ -15,6 +15,7 @@ use winpool_render::hosts;
 
 use crate::a_windows_node::{Fixture, condition};
 
+const LOW_MEMORY: &str = "kubelet has insufficient memory available";
 const NETWORK: &str = r"C:\Program Files\containerd\cni\conf\10-pods.conflist";
 
 /// The pods of a class, each with: what the host compute services answer, the text of its event, and its symptom.
@@ -118,8 +119,11 @@ async fn conditions_of_the_node_are_named(fixture: &Fixture) {
     node.write(KUBELET_CONFIG, &config.replace("memory.available: 500Mi", "memory.available: 99%")).unwrap();
     node.stop_service("kubelet").unwrap();
     node.start_services().unwrap();
-    let of_memory = |node: &Node| condition(node, "MemoryPressure") == "True";
-    let node = fixture.until_node("its memory is low", of_memory).await;
-    eprintln!("{:?}", node.status.unwrap().conditions);
+    let is_low = |node: &Node| {
+        let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions
+            .any(|it| it.type_ == "MemoryPressure" && it.status == "True" && it.message.as_deref() == Some(LOW_MEMORY))
+    };
+    fixture.until_node("its memory is low", is_low).await;
     fixture.doctor_finds("node/win-1", "node-memory-pressure");
 }

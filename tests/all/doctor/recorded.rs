@@ -172,8 +172,12 @@ const CONDITIONS: &[(&[&str], [&str; 4])] = &[
         ],
     ),
     (&["node-not-ready"], ["Ready", "False", "KubeletNotReady", "container runtime is down"]),
+    // kubelet.exe 1.37.2 under Wine
+    (
+        &["node-memory-pressure"],
+        ["MemoryPressure", "True", "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"],
+    ),
     // kubernetes/website, node-status.md
-    (&["node-memory-pressure"], ["MemoryPressure", "True", "KubeletHasInsufficientMemory", ""]),
     (&["node-disk-pressure"], ["DiskPressure", "True", "KubeletHasDiskPressure", ""]),
     (&["node-pid-pressure"], ["PIDPressure", "True", "KubeletHasInsufficientPID", ""]),
     (&["node-network-unavailable"], ["NetworkUnavailable", "True", "NoRouteCreated", ""]),

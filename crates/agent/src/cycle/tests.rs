@@ -179,6 +179,27 @@ fn a_kubelet_that_is_not_healthy_is_reported_with_the_status_of_its_endpoint() {
 }
 
 #[test]
+fn a_kubelet_that_has_ended_is_reported_with_the_error_in_its_log() {
+    for (config, is_quoted) in [("exit\n", true), ("unhealthy\n", false)] {
+        let host = FakeHost::new(OLD, []);
+        let at = host.now().strftime("%m%d %H:%M:%S").to_string();
+        let log = format!(
+            "I{at}.000000    5657 server.go:501] \"Kubelet version\"\n\
+             E{at}.000000    5657 run.go:72] \"command failed\" err=\"failed to run Kubelet: unknown option\"\n"
+        );
+        host.0.borrow_mut().files.insert(r"C:\var\log\kubelet\kubelet.log".to_owned(), log.into_bytes());
+        let journal = run(&host, config, Operator::Confirms);
+        let message = &journal.rejection(&id(0)).unwrap().failure.message;
+        let quote = ". Its log ends with: E";
+        assert_eq!(
+            message.contains(quote) && message.ends_with("failed to run Kubelet: unknown option\""),
+            is_quoted,
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn the_sandbox_that_could_be_started_before_the_change_has_to_start_after_it() {
     for (before, after, applied, unobserved) in [
         ("old", "new", true, ""),

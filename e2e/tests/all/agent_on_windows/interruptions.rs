@@ -1,6 +1,10 @@
 //! The end of the agent, and of Windows, while a change is not confirmed.
 
-use e2e::{cluster::SOON, wait::until, windows_node::RESTORE_SERVICE};
+use e2e::{
+    cluster::SOON,
+    wait::{size, until},
+    windows_node::RESTORE_SERVICE,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use winpool_agent::journal::{ChangeStage, Direction, Journal};
@@ -8,7 +12,7 @@ use winpool_api::{NodeConfigPhase, WindowsNodeConfig};
 
 use super::{Fixture, NODE};
 
-/// The moments at which the agent is killed, in their order: at the latest when the journal has this stage, or a later one.
+/// The moments at which the agent is killed, in their order: when the journal has this stage, or a later one. `make test` has one of them.
 const MOMENTS: [&str; 5] = ["Preflight", "Write", "Restart", "Verify", "Confirm"];
 
 /// The index of the moment that a stage is.
@@ -45,7 +49,7 @@ impl Fixture {
 #[tokio::test]
 async fn an_agent_that_is_killed_at_any_moment_resumes_its_change() {
     let mut fixture = Fixture::start().await;
-    for at in 0..MOMENTS.len() {
+    for &at in size(&[2][..], &[0, 1, 2, 3, 4][..]) {
         let former = fixture.status().await.observed_digest;
         let pods = 41 + u32::try_from(at).unwrap();
         fixture.interrupt(pods, at).await;
