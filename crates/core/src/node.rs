@@ -93,7 +93,7 @@ pub struct WindowsNode {
 pub enum Handlers {
     /// All that it has, from `status.runtimeHandlers`. A kubelet has them from containerd 2.0 or later, which reports each that is
     /// configured (kubernetes/kubernetes, `pkg/kubelet/nodestatus/setters.go`, 1.37; containerd/containerd,
-    /// `internal/cri/server/service.go`, 2.4.2, read 2026-11-29).
+    /// `internal/cri/server/service.go`, 2.4.2, read 2026-11-29). Servers of 1.30 drop the field: its feature gates are off there.
     Reported(BTreeSet<String>),
     /// Those that its container runtime has without a configuration of them: [`ContainerRuntime::handlers`].
     OfRuntime(&'static [&'static str]),
@@ -277,4 +277,29 @@ pub fn last_other_writer<'e>(
 ) -> Option<ForeignText> {
     let others = entries.into_iter().filter(|entry| entry.manager.as_deref() != Some(own));
     others.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?.manager.clone().map(ForeignText::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_is_missing_by_what_the_node_reports_or_else_by_its_runtime() {
+        let reported = Handlers::Reported(BTreeSet::from(["runhcs-wcow-process".to_owned()]));
+        let [containerd, docker] =
+            [&["runhcs-wcow-process", "runhcs-wcow-hypervisor"][..], &["docker"]].map(Handlers::OfRuntime);
+        for (handlers, handler, is_missing) in [
+            (&reported, "runhcs-wcow-process", false),
+            (&reported, "runhcs-wcow-hypervisor", true),
+            (&reported, "mine", true),
+            (&containerd, "runhcs-wcow-hypervisor", false),
+            (&containerd, "docker", true),
+            // Its configuration may have it.
+            (&containerd, "mine", false),
+            (&docker, "docker", false),
+            (&docker, "mine", true),
+        ] {
+            assert_eq!(handlers.lack(handler), is_missing, "{handlers:?} {handler}");
+        }
+    }
 }

@@ -47,7 +47,7 @@ const READY: &str = "/readyz?exclude=poststarthook/rbac/bootstrap-roles\
 /// Whether it is ready, and has created everything.
 const COMPLETE: &str = "/readyz";
 
-/// The running servers. Dropping them ends their processes and removes their files. If a test panicked or `WINPOOL_KEEP` is set,
+/// The running servers. Dropping them ends their processes and removes their files. If their test fails or `WINPOOL_KEEP` is set,
 /// the files are kept and their folder is printed to standard error.
 #[derive(Debug)]
 pub struct Servers {
