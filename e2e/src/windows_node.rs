@@ -156,6 +156,8 @@ impl WindowsNode {
             "clusterDNS": ["10.96.0.10"], "clusterDomain": "cluster.local",
             // No pressure, however full the disk of this machine is.
             "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%"},
+            // Up to 1.30, a kubelet with Windows does not start with the defaults.
+            "cgroupsPerQOS": false, "enforceNodeAllocatable": [],
         });
         json_patch::merge(&mut kubelet, &setup.kubelet);
         node.write_original(KUBELET_CONFIG, serde_saphyr::to_string(&kubelet)?)?;
