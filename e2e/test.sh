@@ -17,6 +17,9 @@ windows=x86_64-pc-windows-gnu
 compgen -G "$target/debug/incremental/*" >/dev/null || export CARGO_INCREMENTAL=0
 
 # usage: step NAME COMMAND…
+# What only --long runs.
+long_only=(agent_on_windows::layouts a_windows_node::the_older_release_lines)
+
 step() {
   local name=$1 begin=$SECONDS
   shift
@@ -63,7 +66,7 @@ if [[ ${1:-} == --long ]]; then
   step "build for Windows" build_windows
   export WINPOOL_TEST_LONG=1
   step "a release, built twice" e2e/release.sh
-  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale documents:: installation::removal leadership:: a_windows_node:: agent_on_windows::failures agent_on_windows::interruptions agent_on_windows::rounds
+  step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale documents:: installation::removal leadership:: a_windows_node:: agent_on_windows::failures agent_on_windows::interruptions agent_on_windows::rounds "${long_only[@]}"
   CLUSTER_API=1.13 step "tests of Cluster API, with its former release" tests --test all -- cluster_api a_windows_machine
   exit
 fi
@@ -71,4 +74,4 @@ step "rustfmt" "$cargo" fmt --all --check
 step "build, with clippy" build
 step "build for Windows" build_windows
 echo "== test"
-tests
+tests -- "${long_only[@]/#/--skip=}"

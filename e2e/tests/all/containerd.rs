@@ -156,6 +156,27 @@ fn with_mirror() -> ContainerdSettings {
     ContainerdSettings { registry_mirrors: vec![mirror], ..ContainerdSettings::default() }
 }
 
+#[test]
+fn from_2_4_on_containerd_ignores_bin_dir_in_a_file_of_version_3_and_migrates_one_of_version_2() {
+    const BINARIES: &str = r"C:\opt\cni\bin";
+    let v3 = format!("version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\nbin_dir = '{BINARIES}'\n");
+    let v2 = format!("version = 2\n[plugins.'io.containerd.grpc.v1.cri'.cni]\nbin_dir = '{BINARIES}'\n");
+    for program in programs().iter().filter(|program| program.version >= ContainerdVersion::new(2, 0, 0)) {
+        let ignores = program.version >= facts::WITHOUT_BIN_DIR;
+        let read = |file: &str| -> Result<bool> {
+            let dump = program.dump_text(file)?;
+            let cni = at(&dump, &["plugins", "io.containerd.cri.v1.runtime", "cni"])?;
+            let directories = [cni.get("bin_dir"), cni.get("bin_dirs").and_then(|list| list.get(0))];
+            Ok(directories.into_iter().flatten().any(|directory| directory.as_str() == Some(BINARIES)))
+        };
+        assert!(read(&v2).unwrap(), "{}", program.version);
+        match read(&v3) {
+            Ok(is_read) => assert!(is_read && !ignores, "{}", program.version),
+            Err(error) => assert!(ignores && error.to_string().contains("cni bin_dir"), "{error}"),
+        }
+    }
+}
+
 /// Every setting, and a user-defined scalar, list, table and handler.
 fn everything(release_line: &ReleaseLine) -> ContainerdSettings {
     let (images, runtime) = (release_line.keys.snapshotter[1], release_line.keys.runtimes[1]);

@@ -24,6 +24,7 @@ use winpool_api::{Taint, TaintEffect};
 use winpool_facts::{
     Build, ContainerRuntime, ContainerdLine, Minor,
     feature_gates::{GATES, GateState, gate_state},
+    kubelet_flags::ENDED,
     support::builds_supported_by,
 };
 use winpool_render::{
@@ -320,6 +321,19 @@ fn the_windows_kubelet_rejects_invalid_configurations() {
 fn assert_rejected(program: &Program, broken: &Files, word: &str) {
     let refusal = program.accepts(broken).expect_err(&format!("accepted: {broken:#?}")).to_string();
     assert!(refusal.contains(word), "not for {word}: {refusal}");
+}
+
+#[test]
+fn the_windows_kubelet_starts_with_no_flag_that_has_ended() {
+    let program = Program::new().unwrap();
+    let ended: Vec<_> = ENDED.iter().filter(|flag| !flag.known_in(program.minor())).collect();
+    assert!(!ended.is_empty());
+    for flag in ended {
+        let mut files = program.layer(&json!({}), &[]);
+        files.args.push(format!("--{}=1", flag.name));
+        let error = program.accepts(&files).unwrap_err().to_string();
+        assert!(error.contains(&format!("unknown flag: --{}", flag.name)), "{error}");
+    }
 }
 
 #[test]

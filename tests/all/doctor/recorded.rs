@@ -57,7 +57,7 @@ const SANDBOXES: &[(&[&str], &str)] = &[
          plugin \"win-bridge\" in path [C:\\Program Files\\containerd\\cni\\bin]",
     ),
     (
-        &["pause-image-mismatch", "pause-image-unavailable"],
+        &["pause-image-mismatch"],
         "Failed to create pod sandbox: rpc error: code = NotFound desc = failed to pull image \"127.0.0.1:25316/pause:1\": get image \
          config descriptor: no match for platform in manifest \
          sha256:8da1eb495d7f6b394a723590797cdf5830693e2b5b52b11bc9a9e6e1d8895285: not found",

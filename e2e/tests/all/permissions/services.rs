@@ -14,6 +14,7 @@ use k8s_openapi::api::{
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use winpool_api::names::annotation::ACKNOWLEDGE_ISSUES;
+use winpool_facts::known_issues::KNOWN_ISSUES;
 
 const ISSUE: &str = "kubernetes-136241";
 
@@ -39,7 +40,6 @@ fn pod(name: &str, image: &str) -> Value {
 #[tokio::test]
 async fn issues_that_depend_on_services_are_not_determinable_without_their_permission_and_reported_with_it() {
     let cluster = Cluster::start_with(dual_stack()).await.unwrap();
-    // Versions without any other issue.
     let node = SimulatedNode::windows("web-1", "10.0.20348.5870").label(NODE_LABEL, "web");
     let _kubelets = cluster.start_kubelets(vec![node.kubelet("v1.37.0").runtime("containerd://2.4.0")]).await.unwrap();
     let role = cluster.api::<ClusterRole>();
@@ -58,7 +58,8 @@ async fn issues_that_depend_on_services_are_not_determinable_without_their_permi
 
     let operator = Operator::spawn(&cluster.control_plane, &["--registry=off"], &[]).unwrap();
     cluster.apply_tainting_pool("web", "ltsc2022", OS_WINDOWS).await.unwrap();
-    cluster.annotate_pool("web", ACKNOWLEDGE_ISSUES, "CVE-2023-3893").await.unwrap();
+    let others: Vec<_> = KNOWN_ISSUES.iter().map(|issue| issue.entry.code).filter(|code| *code != ISSUE).collect();
+    cluster.annotate_pool("web", ACKNOWLEDGE_ISSUES, &others.join(",")).await.unwrap();
     let nodes =
         async |state: &str| operator.metric("winpool_known_issues", &[("issue", ISSUE), ("state", state)]).await;
     until("the issue is not determinable", COUNTED, || nodes("undetermined"), |nodes| *nodes > 0.0).await.unwrap();

@@ -33,6 +33,8 @@ fn samples(program: &Program) -> BTreeMap<&'static str, Value> {
         ("tlsCurvePreferences", json!([29])),
         ("tlsMinVersion", json!("VersionTLS12")),
         ("rotateCertificates", json!(true)),
+        ("clientCertificateKeyAlgorithm", json!("ECDSA-P384")),
+        ("serverCertificateKeyAlgorithm", json!("ECDSA-P384")),
         ("serverTLSBootstrap", json!(true)),
         ("authentication", json!({
             "x509": {"clientCAFile": authority},
@@ -68,7 +70,7 @@ fn samples(program: &Program) -> BTreeMap<&'static str, Value> {
         ("memoryManagerPolicy", json!("BestEffort")),
         ("topologyManagerPolicy", json!("best-effort")),
         ("topologyManagerScope", json!("pod")),
-        ("topologyManagerPolicyOptions", json!({"prefer-closest-numa-nodes": "true"})),
+        ("topologyManagerPolicyOptions", json!({"max-allowable-numa-nodes": "16"})),
         ("runtimeRequestTimeout", json!("5m0s")),
         ("podCIDR", json!("10.244.1.0/24")),
         ("resolvConf", json!(r"C:\etc\resolv.conf")),
