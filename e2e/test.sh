@@ -16,10 +16,10 @@ windows=x86_64-pc-windows-gnu
 # Incremental compilation takes a fifth of the time of a build: only where somebody edits. Cargo creates its folder in every build.
 compgen -G "$target/debug/incremental/*" >/dev/null || export CARGO_INCREMENTAL=0
 
-# usage: step NAME COMMAND…
-# What only --long runs.
+# Tests that only --long runs.
 long_only=(agent_on_windows::layouts a_windows_node::the_older_release_lines)
 
+# usage: step NAME COMMAND…
 step() {
   local name=$1 begin=$SECONDS
   shift
