@@ -25,7 +25,7 @@ mod windows {
         process::{Command, exit},
         sync::atomic::Ordering,
         thread,
-        time::Duration,
+        time::{Duration, Instant},
     };
 
     use ::windows_service::{
@@ -43,6 +43,8 @@ mod windows {
     };
 
     const PAUSE: Duration = Duration::from_millis(10);
+    /// How long a service may take to stop before its process is ended.
+    const STOP_LIMIT: Duration = Duration::from_secs(60);
 
     pub(super) fn run(arguments: &[&str]) -> io::Result<()> {
         match arguments {
@@ -92,7 +94,14 @@ mod windows {
             }
             ["stop-service", name] => {
                 Windows.stop(name)?;
+                let begun = Instant::now();
                 while runs(name)? {
+                    // Under Wine, kube-log-runner does not always see that the kubelet has ended.
+                    if begun.elapsed() > STOP_LIMIT
+                        && let Some(pid) = Windows.process(name)?
+                    {
+                        Windows.kill(pid)?;
+                    }
                     thread::sleep(PAUSE);
                 }
                 Ok(())
