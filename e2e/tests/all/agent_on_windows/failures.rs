@@ -59,10 +59,6 @@ async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
 #[tokio::test]
 async fn a_configuration_that_only_a_whole_kubelet_refuses_is_rolled_back_with_the_end_of_its_log() {
     let fixture = Fixture::start().await;
-    // Older kubelets do not have the feature gate.
-    if fixture.cluster.control_plane.version().minor < 32 {
-        return fixture.stop().await;
-    }
     let kubelet = json!({
         "maxPods": 41,
         "featureGates": {"WindowsCPUAndMemoryAffinity": true},
