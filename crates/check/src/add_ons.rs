@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde::Serialize;
-use winpool_core::ForeignText;
+use winpool_core::{ForeignText, text::capitalised};
 use winpool_facts::{
     Minor, OsVersion,
     add_ons::{Finding, Fit, Verdict, verdict, version_text},
@@ -34,13 +34,13 @@ impl AddOnFit {
             (None, _) => String::new(),
         };
         let mut message = format!("{}{name}:", self.image);
-        // What fits is told only if everything does.
+        // What fits is reported only if everything does.
         for Finding { reason, remedy, source, .. } in
             self.findings.iter().filter(|one| one.fit == self.fit || one.fit < Fit::Fits)
         {
             let _ = write!(message, " {reason}");
             if !remedy.is_empty() {
-                let _ = write!(message, ". {}{}", remedy[..1].to_uppercase(), &remedy[1..]);
+                let _ = write!(message, ". {}", capitalised(remedy));
             }
             if !source.is_empty() {
                 let _ = write!(message, " ({source})");

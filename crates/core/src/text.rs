@@ -39,6 +39,12 @@ pub fn about_nodes<T: AsRef<str>>(
     (!nodes.is_empty()).then(|| sentence(counted(nodes.len(), "node"), &some_of(&nodes)))
 }
 
+/// A text that begins with a capital letter.
+pub fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
 /// An error with its sources, each text once.
 pub fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();

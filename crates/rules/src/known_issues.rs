@@ -7,7 +7,7 @@ use std::{
 
 use winpool_core::{
     node::WindowsNode,
-    text::{agree, some_of},
+    text::{agree, capitalised, some_of},
 };
 use winpool_facts::{
     ContainerRuntime, Minor,
@@ -279,11 +279,6 @@ pub fn affected_text(issue: &KnownIssue) -> String {
         None => format!("{} and later", text(range.from)),
     };
     issue.affected.iter().map(range).collect::<Vec<_>>().join(", ")
-}
-
-fn capitalised(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// What an upgrade of the kubelet, and kube-proxy with it, to a minor does to an issue.

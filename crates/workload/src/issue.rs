@@ -8,7 +8,7 @@ use winpool_core::{
     ForeignText,
     image::{EvidenceSource, Incompatibility},
     kubernetes::quantity::Quantity,
-    text::some_of,
+    text::{capitalised, some_of},
 };
 use winpool_facts::{
     Build, ContainerdVersion, OsVersion,
@@ -211,8 +211,7 @@ impl ImageIssue {
 
 impl fmt::Display for ImageIssue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remedy = self.remedy.to_string();
-        write!(f, "{}. {}{}", self.problem(), remedy[..1].to_uppercase(), &remedy[1..])
+        write!(f, "{}. {}", self.problem(), capitalised(&self.remedy.to_string()))
     }
 }
 
