@@ -15,7 +15,7 @@ mod unexplained;
 use std::collections::BTreeSet;
 
 use case::{Case, Checked, contains_one, name, node_of};
-use k8s_openapi::api::core::v1::NodeCondition;
+use k8s_openapi::api::core::v1::{NodeCondition, Pod};
 use serde::Serialize;
 use symptoms::{Detection, Rank};
 use winpool_api::names::annotation;
@@ -129,27 +129,33 @@ impl FoundSymptom {
         let more = observed.len().saturating_sub(MAX_OBSERVATIONS);
         let all: Vec<_> = observed.into_iter().collect();
         let evidence = all.iter().take(MAX_OBSERVATIONS).cloned().collect();
-        let remedy = all.first().map_or_else(|| remedy.to_owned(), |first| with_names(remedy, case, first));
+        let remedy = all.first().map_or_else(|| remedy.to_owned(), |first| remedy_for(remedy, case, first));
         Self { id, title, evidence, more, cause, remedy, source, all, rank: symptom.rank }
     }
 }
 
 /// A remedy with the names of the object that shows a symptom, as far as it has them.
-fn with_names(remedy: &str, case: &Case<'_>, shown: &Observation) -> String {
+fn remedy_for(remedy: &str, case: &Case<'_>, shown: &Observation) -> String {
     let pods = case.pods().unwrap_or_default();
-    let pod =
-        shown.object.strip_prefix("Pod ").and_then(|key| pods.into_iter().find(|pod| object_key(&pod.metadata) == key));
+    let key = shown.object.strip_prefix("Pod ");
+    let pod = key.and_then(|key| pods.into_iter().find(|pod| object_key(&pod.metadata) == key));
     let node = shown.object.strip_prefix("Node ").or_else(|| pod.map(node_of)).unwrap_or_default();
-    let names = pod.map(|pod| (pod.metadata.namespace.as_deref().unwrap_or_default(), name(&pod.metadata)));
-    let mut text = remedy.to_owned();
-    if let Some((namespace, pod)) = names {
-        text = text.replace("-n NAMESPACE", &format!("-n {namespace}")).replace(" pod POD", &format!(" pod {pod}"));
-        text = text.replace(" logs POD", &format!(" logs {pod}"));
+    // Several nodes have no name for a command.
+    with_names(remedy, pod, if node.contains(", ") { "" } else { node })
+}
+
+/// A text whose commands have the names of a pod and a node instead of NAMESPACE, POD and NODE, as far as there are any.
+fn with_names(text: &str, pod: Option<&Pod>, node: &str) -> String {
+    let mut text = text.to_owned();
+    if let Some(Pod { metadata, .. }) = pod {
+        let namespace = metadata.namespace.as_deref().unwrap_or("default");
+        text = text.replace("NAMESPACE", namespace).replace("POD", name(metadata));
     }
-    if !node.is_empty() && !node.contains(", ") {
-        text = text.replace("NODE-", "\0").replace("NODE", node).replace('\0', "NODE-");
+    if node.is_empty() {
+        return text;
     }
-    text
+    // NODE-PORT is the port of a Service.
+    text.split("NODE-").map(|part| part.replace("NODE", node)).collect::<Vec<_>>().join("NODE-")
 }
 
 /// The command for an agent without a request, of a node that is not ready first.

@@ -202,7 +202,8 @@ impl<'e> Case<'e> {
     }
 }
 
-fn pods_of(evidence: &Evidence) -> Result<Vec<&Pod>, Unavailable> {
+/// The pods in question: one, or all on the nodes.
+pub(super) fn pods_of(evidence: &Evidence) -> Result<Vec<&Pod>, Unavailable> {
     let is_subject = |pod: &&Pod| match &evidence.subject {
         DiagnosisSubject::Pod { namespace, name: of } => {
             pod.metadata.namespace.as_ref() == Some(namespace) && name(&pod.metadata) == of

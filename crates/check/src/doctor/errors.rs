@@ -129,7 +129,7 @@ fn of_container<'e>(pod: &'e Pod, container: &'e ContainerStatus, is_subject: bo
     let ended = [now, before].into_iter().flatten().find_map(|state| state.terminated.as_ref());
     let is_started_again = waits == Some("CrashLoopBackOff");
     if let Some(ended) = ended.filter(|_| !container.ready) {
-        // The end of a program is a matter of its owner, unless somebody asks for this pod.
+        // A program that ends is an error if it ends again and again, or if the diagnosis is about this pod.
         let of_program = is_started_again || (is_subject && ended.exit_code != 0);
         errors.extend(of_end(pod, ended, &place, of_program));
     }

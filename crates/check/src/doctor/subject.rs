@@ -4,7 +4,7 @@ use winpool_core::text::some_of;
 
 use super::{
     DiagnosisSubject, Evidence, EvidenceLayer,
-    case::{name, node_of},
+    case::{name, node_of, pods_of},
 };
 
 impl<T> EvidenceLayer<T> {
@@ -53,11 +53,9 @@ impl Evidence {
         let node = match &self.subject {
             DiagnosisSubject::Pool { .. } => return Ok(self),
             DiagnosisSubject::Node { name } => name.clone(),
-            DiagnosisSubject::Pod { namespace, name: of } => {
-                let pods = self.pods().unwrap_or_default().iter();
-                let mut own =
-                    pods.filter(|pod| pod.metadata.namespace.as_ref() == Some(namespace) && name(&pod.metadata) == of);
-                own.next().map(|pod| node_of(pod).to_owned()).unwrap_or_default()
+            DiagnosisSubject::Pod { .. } => {
+                let pods = pods_of(&self).unwrap_or_default();
+                pods.first().map(|pod| node_of(pod).to_owned()).unwrap_or_default()
             }
         };
         self.nodes.retain(|one| name(&one.metadata) == node);

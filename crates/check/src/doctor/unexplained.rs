@@ -14,6 +14,7 @@ use super::{
     errors::{PROGRAM, PodError},
     evidence::LogContent,
     symptoms::row_of_line,
+    with_names,
 };
 
 /// How many errors are reported.
@@ -257,7 +258,7 @@ fn of_logs<'e>(case: &Case<'_>, troubled: &BTreeSet<String>) -> Vec<Error<'e>> {
             let open = open.filter(|(line, _)| row_of_line(&log.service, line).is_none());
             let mut left = if troubled.contains(&log.node) { MAX_LINES } else { 0 };
             let mut seen = BTreeSet::new();
-            let is_reported = |severity: LineSeverity, line: &str| match severity {
+            let mut is_reported = |severity: LineSeverity, line: &str| match severity {
                 LineSeverity::Fatal => true,
                 LineSeverity::Error if left > 0 && seen.insert(same(line, &[])) => {
                     left -= 1;
@@ -265,7 +266,6 @@ fn of_logs<'e>(case: &Case<'_>, troubled: &BTreeSet<String>) -> Vec<Error<'e>> {
                 }
                 LineSeverity::Error => false,
             };
-            let mut is_reported = is_reported;
             let open = open.filter(|(line, severity)| is_reported(*severity, line));
             let error = |(line, severity): (&String, LineSeverity)| Error {
                 rank: if severity == LineSeverity::Fatal { 0 } else { 2 },
@@ -328,14 +328,9 @@ fn reported(case: &Case<'_>, group: &[Error<'_>]) -> UnexplainedError {
 }
 
 /// A command with the names of a pod and a node; `None` if it needs one that there is not.
-pub(super) fn filled(command: &str, pod: Option<&Pod>, node: &str) -> Option<String> {
-    let of_pod = pod.map(|pod| (name(&pod.metadata), pod.metadata.namespace.as_deref().unwrap_or("default")));
-    let needs = |word: &str| command.contains(word);
-    if (needs("POD") && of_pod.is_none()) || (needs("NODE") && node.is_empty()) {
-        return None;
-    }
-    let (pod, namespace) = of_pod.unwrap_or_default();
-    Some(command.replace("NAMESPACE", namespace).replace("POD", pod).replace("NODE", node))
+fn filled(command: &str, pod: Option<&Pod>, node: &str) -> Option<String> {
+    let is_missing = (command.contains("POD") && pod.is_none()) || (command.contains("NODE") && node.is_empty());
+    (!is_missing).then(|| with_names(command, pod, node))
 }
 
 /// What all pods and nodes of a group have in common.
