@@ -105,12 +105,8 @@ fn directories(host: &dyn Host, layout: &Layout, services: &[ServiceDefinition])
 }
 
 fn containerd_root(host: &dyn Host, config: &str) -> Option<String> {
-    let settings = toml(host, config)?;
+    let settings: Table = text(host, config)?.parse().ok()?;
     Some(layout::absolute(settings.get("root")?.as_str()?)).filter(|root| !root.is_empty())
-}
-
-fn toml(host: &dyn Host, path: &str) -> Option<Table> {
-    text(host, path)?.parse().ok()
 }
 
 fn text(host: &dyn Host, path: &str) -> Option<String> {
@@ -119,9 +115,10 @@ fn text(host: &dyn Host, path: &str) -> Option<String> {
 
 /// Whether the files of containerd set the directory of the CNI with the key that ends.
 fn sets_cni_bin_dir(host: &dyn Host, installed: &ContainerdLayout) -> Option<bool> {
-    let main = toml(host, &installed.config)?;
-    let imported = imported_files(host, installed, &main).ok()?;
-    let files: Vec<String> = imported.iter().chain([&installed.config]).filter_map(|path| text(host, path)).collect();
+    let main = text(host, &installed.config)?;
+    let imported = imported_files(host, installed, &main.parse().ok()?).ok()?;
+    let mut files: Vec<String> = imported.iter().filter_map(|path| text(host, path)).collect();
+    files.push(main);
     Some(loses_bin_dir(&files))
 }
 
