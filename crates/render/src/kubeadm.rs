@@ -118,7 +118,7 @@ pub fn settings_of(spec: &Value) -> FileSettings {
 /// server refuses a Node with two.
 pub fn omitted_taint(spec: &Value) -> Option<&'static str> {
     let arguments = Arguments::read(spec);
-    let flag = arguments.get(REGISTER_WITH_TAINTS).filter(|_| arguments.get(CLOUD_PROVIDER) == Some("external"));
+    let flag = arguments.get(REGISTER_WITH_TAINTS).filter(|_| arguments.has_external_cloud_provider());
     flag.is_some_and(|taints| taints.contains(CLOUD_UNINITIALIZED)).then_some(CLOUD_UNINITIALIZED)
 }
 
@@ -342,7 +342,7 @@ impl Builder<'_> {
             Taint { key: key.to_owned(), value: value.to_owned(), effect }
         };
         let mut seen = BTreeSet::new();
-        if arguments.get(CLOUD_PROVIDER) == Some("external") {
+        if arguments.has_external_cloud_provider() {
             // The kubelet adds it without looking for it, and the API server refuses a Node with two.
             seen.insert(TaintKey::from(&of_system(CLOUD_UNINITIALIZED, "true")));
         }

@@ -56,6 +56,11 @@ impl Arguments {
         self.0.get(name)?.last().map(String::as_str)
     }
 
+    /// Whether the kubelet adds the taint of a cloud provider by itself.
+    pub fn has_external_cloud_provider(&self) -> bool {
+        self.get(CLOUD_PROVIDER) == Some("external")
+    }
+
     fn values(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|(name, values)| values.iter().map(|value| (name.as_str(), value.as_str())))
     }
