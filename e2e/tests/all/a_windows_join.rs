@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    a_windows_node::{READY, amount, condition},
+    a_windows_node::{READY, amount, condition, until_node},
     agent_programs::stripped_programs,
 };
 use e2e::{
@@ -73,9 +73,7 @@ async fn kubeadm_joins_a_node_that_its_profile_describes() {
     let (_machine, printed) = joined.unwrap();
     assert!(printed.contains("This node has joined the cluster"), "{printed}");
 
-    let read = || async { Ok(cluster.nodes().get_opt(NODE).await?) };
-    let ready = |node: &Option<Node>| node.as_ref().is_some_and(|node| condition(node, "Ready") == "True");
-    let node = until("the node is ready", READY, read, ready).await.unwrap().unwrap();
+    let node = until_node(&cluster, NODE, "it is ready", |node| condition(node, "Ready") == "True").await;
     let status = node.status.as_ref().unwrap();
     let (capacity, allocatable) = (status.capacity.as_ref(), status.allocatable.as_ref());
     let reserved = Quantity::of_bytes((2 << 30) + (512 << 20) + (500 << 20));

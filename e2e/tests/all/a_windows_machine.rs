@@ -2,7 +2,7 @@
 //! registers as its profile says.
 
 use crate::{
-    a_windows_node::{READY, amount, condition},
+    a_windows_node::{amount, condition, until_node},
     agent_programs::stripped_programs,
     cluster_api::{BASE, DEPLOYMENT, POOL, base, end_to_end::start_controllers, pool, references::allow},
 };
@@ -57,9 +57,7 @@ async fn a_machine_of_cluster_api_joins_as_its_profile_says() {
     let (_machine, printed) = started.unwrap();
     assert!(printed.contains("This node has joined the cluster"), "{printed}");
 
-    let read = || async { Ok(cluster.nodes().get_opt(NODE).await?) };
-    let ready = |node: &Option<Node>| node.as_ref().is_some_and(|node| condition(node, "Ready") == "True");
-    let node = until("the node is ready", READY, read, ready).await.unwrap().unwrap();
+    let node = until_node(cluster, NODE, "it is ready", |node| condition(node, "Ready") == "True").await;
     provider::report_running(&cluster.client, &wanted[0].name, NODE).await.unwrap();
     let status = node.status.as_ref().unwrap();
     assert_eq!(amount(status.allocatable.as_ref(), "pods").milli(), 47_000);
@@ -72,11 +70,7 @@ async fn a_machine_of_cluster_api_joins_as_its_profile_says() {
     assert!(of_kubelet.iter().all(|key| taints.iter().filter(|taint| taint == &key).count() == 1), "{taints:?}");
     assert_eq!(born.labels()["agentpool"], POOL);
 
-    let read = || async {
-        let status = cluster.status(POOL).await?;
-        Ok((status.columns.configured, status.cluster_api.map(|of| (of.machines, of.up_to_date))))
-    };
     let expected = ("1/1".to_owned(), Some((1, 1)));
-    until("the node counts as configured", READY, read, |found| *found == expected).await.unwrap();
+    until("the node counts as configured", SOON, || fixture.configured(), |found| *found == expected).await.unwrap();
     fixture.operator.stop().await.unwrap();
 }

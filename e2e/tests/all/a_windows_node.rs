@@ -41,6 +41,13 @@ pub(crate) struct Fixture {
     pub(crate) node: WindowsNode,
 }
 
+/// Waits until a node registers, and this is true of it.
+pub(crate) async fn until_node(cluster: &Cluster, name: &str, what: &str, holds: impl Fn(&Node) -> bool) -> Node {
+    let read = || async { Ok(cluster.nodes().get_opt(name).await?) };
+    let node = until(&format!("node {name}: {what}"), READY, read, |node| node.as_ref().is_some_and(&holds)).await;
+    node.unwrap().unwrap()
+}
+
 impl Fixture {
     pub(crate) async fn start(profile: Value, operator_arguments: &[&str]) -> Self {
         let cluster = Cluster::start_with(Options::default()).await.unwrap();
@@ -55,9 +62,7 @@ impl Fixture {
     }
 
     pub(crate) async fn until_node(&self, what: &str, holds: impl Fn(&Node) -> bool) -> Node {
-        let read = || async { Ok(self.cluster.nodes().get_opt(NODE).await?) };
-        let node = until(&format!("the node: {what}"), READY, read, |node| node.as_ref().is_some_and(&holds)).await;
-        node.unwrap().unwrap()
+        until_node(&self.cluster, NODE, what, holds).await
     }
 
     pub(crate) async fn create_pod(&self, name: &str, spec: Value) {

@@ -8,6 +8,7 @@ mod templates;
 mod user_data;
 mod versions;
 
+use anyhow::Result;
 use e2e::{
     cluster::{Cluster, SOON, with_fields},
     cluster_api::{CLUSTER, Machines, NAMESPACE},
@@ -67,6 +68,12 @@ impl Fixture {
         let read = || self.cluster.condition(POOL, "MachinesTemplated");
         let holds = |now: &Condition| now.status == status && now.reason == reason && now.message.contains(part);
         until(&format!("{reason}: {part}"), SOON, read, holds).await.unwrap();
+    }
+
+    /// The column CONFIGURED of the pool, and how many of its machines are up to date.
+    pub async fn configured(&self) -> Result<(String, Option<(u32, u32)>)> {
+        let status = self.cluster.status(POOL).await?;
+        Ok((status.columns.configured, status.cluster_api.map(|of| (of.machines, of.up_to_date))))
     }
 
     /// The MachineDeployment in the status.

@@ -95,11 +95,10 @@ impl Controlled {
     /// Waits until both nodes of the pool have a configuration with this `maxPods`, and no other machine is left.
     async fn until_configured(&self, max_pods: u32) {
         let read = || async {
-            let status = self.cluster().status(POOL).await?;
             let pods = self.nodes().await?.iter().map(allocatable_pods).collect::<Vec<_>>();
-            Ok((status.columns.configured, pods, status.cluster_api.map(|of| (of.machines, of.up_to_date))))
+            Ok((self.fixture.configured().await?, pods))
         };
-        let expected = ("2/2".to_owned(), vec![max_pods.to_string(); 2], Some((2, 2)));
+        let expected = (("2/2".to_owned(), Some((2, 2))), vec![max_pods.to_string(); 2]);
         until("both nodes are configured", SOON, read, |found| *found == expected).await.unwrap();
     }
 
@@ -238,12 +237,8 @@ async fn a_machine_pool_gets_the_user_data_of_its_profile() {
     let name = "web-mp-1".to_owned();
     all.kubelets.add_with(SimulatedNode { name: name.clone(), ..node }, configuration).await.unwrap();
     provider::report_pool_running(client, "windows", &[&name]).await.unwrap();
-    let read = || async {
-        let status = all.cluster().status(POOL).await?;
-        Ok((status.columns.configured, status.cluster_api.map(|of| (of.machines, of.up_to_date))))
-    };
     let expected = ("1/1".to_owned(), Some((1, 1)));
-    until("the node is configured", SOON, read, |found| *found == expected).await.unwrap();
+    until("the node is configured", SOON, || all.fixture.configured(), |found| *found == expected).await.unwrap();
     all.stop().await;
 }
 
