@@ -13,7 +13,14 @@ use winpool_operator::cluster::{PAGE, explain, kinds, status_code};
 /// The maximum number of objects of a part.
 const MAX_OBJECTS: usize = 5_000;
 /// The parts whose kinds a cluster need not have.
-const OPTIONAL: [EvidencePart; 3] = [EvidencePart::Pools, EvidencePart::Machines, EvidencePart::NodeConfigs];
+const OPTIONAL: [EvidencePart; 6] = [
+    EvidencePart::Pools,
+    EvidencePart::Machines,
+    EvidencePart::MachineDeployments,
+    EvidencePart::MachinePools,
+    EvidencePart::MachineSets,
+    EvidencePart::NodeConfigs,
+];
 /// The maximum number of pages of a list, of which only some objects may be kept.
 const MAX_PAGES: usize = 400;
 

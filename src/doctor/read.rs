@@ -100,7 +100,11 @@ impl SubjectReader {
                 let labels = &machine["metadata"]["labels"];
                 labels[DEPLOYMENT_NAME].as_str().is_some_and(|group| groups.contains(group))
             };
-            self.read(evidence, EvidencePart::Machines, Some(&used.namespace), &ListParams::default(), is_member).await;
+            let (namespace, all) = (Some(&*used.namespace), ListParams::default());
+            self.read(evidence, EvidencePart::Machines, namespace, &all, is_member).await;
+            for part in [EvidencePart::MachineDeployments, EvidencePart::MachinePools, EvidencePart::MachineSets] {
+                self.read(evidence, part, namespace, &all, |_| true).await;
+            }
         }
         Ok(())
     }

@@ -5,7 +5,6 @@
 mod failures;
 mod interruptions;
 mod layouts;
-mod removal;
 mod rollout;
 mod rounds;
 

@@ -635,6 +635,13 @@ fn of_nodes() -> Vec<Case> {
             "status": {"phase": "Provisioned"},
         }]);
     });
+    let held = changed(|evidence| {
+        evidence["pools"]["read"]["items"][0]["status"]["clusterAPI"] = json!({"namespace": "clusters", "machines": 1, "upToDate": 1, "groups": [{"name": "web", "machines": 1, "upToDate": 1}]});
+        evidence["machineDeployments"]["read"]["items"] = json!([{
+            "metadata": {"name": "web", "namespace": "clusters"},
+            "status": {"conditions": [{"type": "Paused", "status": "True", "reason": "Paused", "message": "Cluster spec.paused is set to true"}]},
+        }]);
+    });
     // kubernetes/kubernetes#133779 removes the flag, which kubeadm wrote.
     let flag = changed(|evidence| {
         evidence["nodeConfigs"]["read"]["items"][0]["status"]["facts"] =
@@ -647,6 +654,7 @@ fn of_nodes() -> Vec<Case> {
         (&["known-issue"], defect),
         (&["node-address"], address),
         (&["machine-not-joined"], machine),
+        (&["machines-held"], held),
         (&["kube-proxy-not-ready"], component_not_ready(0)),
         (&["cni-not-ready"], component_not_ready(1)),
         (&["csi-not-ready"], component_not_ready(2)),

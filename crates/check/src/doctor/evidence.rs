@@ -214,16 +214,22 @@ macro_rules! parts {
                 ]))
             }
 
-            /// Reads what [`Self::to_parts`] has written; an error if a part is missing or unknown, or has another structure.
+            /// Reads what [`Self::to_parts`] has written; an error if a part is unknown or has another structure. Bundles of former
+            /// versions have fewer parts.
             #[inline]
             pub fn from_parts(mut parts: BTreeMap<String, Value>) -> Result<Self, Problem> {
                 let mut take = |name: &str| {
                     parts.remove(name).ok_or_else(|| Problem::new(name, "is required", "write the bundle again"))
                 };
+                let (at, subject) = (decode(AT, take(AT)?)?, decode(SUBJECT, take(SUBJECT)?)?);
+                let mut layer = |name: &str| match parts.remove(name) {
+                    Some(part) => decode::<EvidenceLayer<Value>>(name, part),
+                    None => Ok(EvidenceLayer::Unavailable("the bundle does not have them".to_owned())),
+                };
                 let evidence = Self {
-                    at: decode(AT, take(AT)?)?,
-                    subject: decode(SUBJECT, take(SUBJECT)?)?,
-                    $($field: match decode::<EvidenceLayer<Value>>($name, take($name)?)?.decoded($name) {
+                    at,
+                    subject,
+                    $($field: match layer($name)?.decoded($name) {
                         (_, Some(problem)) => return Err(problem),
                         (layer, None) => layer,
                     },)*
@@ -255,6 +261,9 @@ parts! {
     endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices" [Kind::ENDPOINT_SLICE, Kind { version: "v1beta1", ..Kind::ENDPOINT_SLICE }],
     /// The Machines of Cluster API in the namespace of the pool.
     machines: Value = Machines "machines" [Kind::MACHINE],
+    machine_deployments: DynamicObject = MachineDeployments "machineDeployments" [Kind::MACHINE_DEPLOYMENT],
+    machine_pools: DynamicObject = MachinePools "machinePools" [Kind::MACHINE_POOL],
+    machine_sets: DynamicObject = MachineSets "machineSets" [Kind::MACHINE_SET],
     /// The WindowsNodeConfigs of the nodes, in which their agents answer.
     node_configs: DynamicObject = NodeConfigs "nodeConfigs" [Kind::NODE_CONFIG],
     node_logs: NodeLog = NodeLogs "nodeLogs" [],

@@ -75,6 +75,9 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
             "status.nodeRef.name",
             "status.phase",
         ],
+        EvidencePart::MachineDeployments | EvidencePart::MachinePools | EvidencePart::MachineSets => {
+            &["metadata.labels", "metadata.name", "metadata.namespace", "status.conditions"]
+        }
         EvidencePart::NodeConfigs => &[
             "apiVersion",
             "kind",

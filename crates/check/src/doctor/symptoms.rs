@@ -214,7 +214,10 @@ const fn log(services: &'static [&'static str], texts: &'static [&'static str], 
 /// The symptoms, those of nodes first.
 #[rustfmt::skip]
 pub static SYMPTOMS: &[Symptom] = {
-    use EvidencePart::{DaemonSets, EndpointSlices, Events, Images, Leases, Machines, NodeConfigs, Nodes, Pods, Pools};
+    use EvidencePart::{
+        DaemonSets, EndpointSlices, Events, Images, Leases, MachineDeployments, MachinePools, MachineSets, Machines, NodeConfigs, Nodes,
+        Pods, Pools,
+    };
     &[
         symptom("pool-not-ready", "The pool is not Ready", check(&[Pools, Nodes], checks::pools),
             "the operator reports a problem in the status of the pool",
@@ -308,6 +311,12 @@ pub static SYMPTOMS: &[Symptom] = {
             "no node has the provider ID of the machine: it does not boot, kubeadm fails, or the kubelet does not register",
             "look at the infrastructure object of the machine, `kubectl get machines -A -o wide`, and at the log of cloudbase-init on it",
             "https://cluster-api.sigs.k8s.io/developer/core/controllers/machine"),
+        symptom("machines-held", "Cluster API reports a problem with the machines of a pool",
+            check(&[Pools, MachineDeployments, MachinePools, MachineSets], checks::held_machines),
+            "its controllers create no machine, or replace none: the Cluster is paused, a template or a Secret is missing, or a version \
+             is not allowed yet",
+            "the message names what is missing: `kubectl describe` the object. The dead ends are listed in docs/delivery/cluster-api.md",
+            "https://cluster-api.sigs.k8s.io/reference/api/condition-semantics"),
         symptom("flannel-subnet-env", "Pods do not start: /run/flannel/subnet.env is missing", sandbox(&["subnet.env"]),
             "flannel did not start on the node, so that it has not written this file",
             "restart flannel on the node: `Restart-Service flanneld`, or delete its pod. After a node has joined again, remove \

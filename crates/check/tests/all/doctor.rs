@@ -25,7 +25,9 @@ fn evidence(source: &str, message: &str) -> Evidence {
                      "status": {"phase": "Pending"}});
     let node = json!({"metadata": {"name": "win-1"}, "status": {"conditions": [{"type": "Ready", "status": "False", "message": "it is not"}]}});
     let mut parts = json!({"at": "2026-11-26T03:00:00Z", "subject": {"kind": "node", "name": "win-1"}});
-    for part in ["pools", "daemonSets", "leases", "endpointSlices", "machines", "nodeConfigs", "images"] {
+    let machines = ["machines", "machineDeployments", "machinePools", "machineSets"];
+    for part in ["pools", "daemonSets", "leases", "endpointSlices", "nodeConfigs", "images"].into_iter().chain(machines)
+    {
         parts[part] = read(json!([]));
     }
     parts["nodes"] = read(json!([node]));

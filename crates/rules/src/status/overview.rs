@@ -21,7 +21,7 @@ use crate::pool::{
     plan::{Plan, Planner},
 };
 
-pub use cluster_api::MachineObject;
+pub use cluster_api::{MachineObject, problems as machine_problems};
 pub use progress::{PoolProgress, Share};
 
 #[derive(Clone, Debug, Default)]

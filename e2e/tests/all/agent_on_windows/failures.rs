@@ -29,11 +29,17 @@ const CONTAINERD: &[Case] = &[
 ];
 
 /// A service that ends soon is noticed by the start or by the verification.
-const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
+pub(super) const ENDED: &[&str] = &["NotHealthy", "RestartFailed"];
 
 #[tokio::test]
-async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
+async fn a_configuration_with_which_the_node_does_not_work_is_rolled_back() {
     let fixture = Fixture::scripted().await;
+    a_node_that_is_not_ready_is_not_confirmed(&fixture).await;
+    what_does_not_work_is_rolled_back_with_its_reason(&fixture).await;
+    fixture.stop().await;
+}
+
+async fn what_does_not_work_is_rolled_back_with_its_reason(fixture: &Fixture) {
     let (mut pods, mut good, mut minutes) = (50, "40".to_owned(), 30);
     for _ in 0..size(1, 3) {
         for case in KUBELET {
@@ -52,30 +58,12 @@ async fn a_configuration_that_does_not_work_is_rolled_back_with_its_reason() {
             fixture.expect(json!({ "kubelet": { "maxPods": pods }, "containerd": containerd }), *case, &good).await;
         }
     }
-    fixture.stop().await;
 }
 
-/// Not by the check before the change, for which the kubelet has no container runtime.
-#[tokio::test]
-async fn a_configuration_that_only_a_whole_kubelet_refuses_is_rolled_back_with_the_end_of_its_log() {
-    let fixture = Fixture::start().await;
-    let kubelet = json!({
-        "maxPods": 41,
-        "featureGates": {"WindowsCPUAndMemoryAffinity": true},
-        "extra": {"topologyManagerPolicy": "best-effort", "topologyManagerPolicyOptions": {"unknown": "true"}},
-    });
-    // That of 1.34 does not read the option under Wine, which lacks a function that the feature calls before.
-    let case = ("an unknown option", RolledBack, ENDED, "Its log ends with: E");
-    fixture.expect(json!({ "kubelet": kubelet }), case, "40").await;
-    fixture.stop().await;
-}
-
-#[tokio::test]
-async fn a_node_that_is_not_ready_is_not_confirmed() {
-    let fixture = Fixture::scripted().await;
+async fn a_node_that_is_not_ready_is_not_confirmed(fixture: &Fixture) {
     let former = fixture.status().await.observed_digest;
-    fixture.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 51").unwrap();
-    fixture.apply_profile(json!({ "kubelet": { "maxPods": 51 } })).await;
+    fixture.node.set_behavior(KUBELET_CONFIG, "not-ready if maxPods: 49").unwrap();
+    fixture.apply_profile(json!({ "kubelet": { "maxPods": 49 } })).await;
     // The time limit is that of the confirmation alone: a slow machine cannot exceed that of the verification.
     let is_verified = || async {
         let change = fixture.node.journal()?.change;
@@ -86,5 +74,4 @@ async fn a_node_that_is_not_ready_is_not_confirmed() {
     edit(&fixture.cluster.api::<WindowsNodeConfig>(), NODE, patch).await.unwrap();
     let case = ("not-ready", RolledBack, &["NotConfirmed"][..], "the operator did not confirm");
     fixture.expect_end(&former, case, "40").await;
-    fixture.stop().await;
 }

@@ -47,8 +47,14 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_killed_at_any_moment_resumes_its_change() {
+async fn no_change_is_left_half_done() {
     let mut fixture = Fixture::start().await;
+    an_agent_that_is_killed_at_any_moment_resumes_its_change(&mut fixture).await;
+    after_a_reboot_the_former_configuration_is_restored_without_the_network(&mut fixture).await;
+    fixture.stop().await;
+}
+
+async fn an_agent_that_is_killed_at_any_moment_resumes_its_change(fixture: &mut Fixture) {
     for &at in size(&[2][..], &[0, 1, 2, 3, 4][..]) {
         let former = fixture.status().await.observed_digest;
         let pods = 41 + u32::try_from(at).unwrap();
@@ -60,14 +66,12 @@ async fn an_agent_that_is_killed_at_any_moment_resumes_its_change() {
         fixture.until_in_effect().await;
         assert_eq!(fixture.max_pods(), Some(pods.to_string()), "{}", MOMENTS[at]);
     }
-    fixture.stop().await;
 }
 
-#[tokio::test]
-async fn after_a_reboot_the_former_configuration_is_restored_without_the_network() {
-    let mut fixture = Fixture::start().await;
-    fixture.interrupt(41, moment(ChangeStage::Verify(Timestamp::UNIX_EPOCH))).await;
-    assert_eq!(fixture.max_pods().as_deref(), Some("41"));
+async fn after_a_reboot_the_former_configuration_is_restored_without_the_network(fixture: &mut Fixture) {
+    let former = fixture.max_pods();
+    fixture.interrupt(50, moment(ChangeStage::Verify(Timestamp::UNIX_EPOCH))).await;
+    assert_eq!(fixture.max_pods().as_deref(), Some("50"));
     assert_eq!(fixture.node.service_state(RESTORE_SERVICE).unwrap(), "Stopped");
     fixture.cluster.control_plane.stop_api_server().await.unwrap();
     for service in ["kubelet", "containerd"] {
@@ -79,7 +83,7 @@ async fn after_a_reboot_the_former_configuration_is_restored_without_the_network
     }
     let state = || async { fixture.node.service_state(RESTORE_SERVICE) };
     until("the restore service has ended", SOON, state, |state| state == "Stopped").await.unwrap();
-    assert_eq!(fixture.max_pods().as_deref(), Some("40"));
+    assert_eq!(fixture.max_pods(), former);
     assert_eq!(fixture.node.service_state("kubelet").unwrap(), "Running");
     let change = fixture.node.journal().unwrap().change.unwrap();
     assert!(matches!(change.direction, Direction::RollBack(_)), "{:?}", change.direction);
@@ -90,5 +94,4 @@ async fn after_a_reboot_the_former_configuration_is_restored_without_the_network
     let rolled_back = until("the agent reports", SOON, status, |status| status.phase == NodeConfigPhase::RolledBack);
     assert_eq!(rolled_back.await.unwrap().reason, "Rebooted");
     fixture.until_nothing_is_left().await;
-    fixture.stop().await;
 }

@@ -1,13 +1,14 @@
-//! Configurations that work.
+//! Configurations that work, and the removal of the agent.
 
 use e2e::{
-    cluster::SOON,
+    cluster::{SOON, edit},
     wait::{size, until},
-    windows_node::KUBELET_CONFIG,
+    windows_node::{KUBELET_CONFIG, RESTORE_SERVICE},
 };
 use k8s_openapi::jiff::Timestamp;
+use kube::api::ListParams;
 use serde_json::json;
-use winpool_api::{NodeConfigPhase, WindowsNodeConfigStatus};
+use winpool_api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
 
 use super::{Fixture, NODE, POOL};
 
@@ -15,9 +16,16 @@ use super::{Fixture, NODE, POOL};
 const ROUNDS: (u32, u32) = (3, 20);
 
 #[tokio::test]
-async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
+async fn a_profile_is_applied_and_kept_until_the_agent_is_removed() {
+    let mut fixture = Fixture::start().await;
+    each_change_of_a_profile_is_applied_verified_and_confirmed(&fixture).await;
+    what_something_else_changes_on_the_node_is_reported_until_it_is_undone(&mut fixture).await;
+    an_agent_that_is_uninstalled_leaves_the_node_as_it_was(&mut fixture).await;
+    fixture.stop().await;
+}
+
+async fn each_change_of_a_profile_is_applied_verified_and_confirmed(fixture: &Fixture) {
     let rounds = size(ROUNDS.0, ROUNDS.1);
-    let fixture = Fixture::start().await;
     assert_eq!(fixture.max_pods().as_deref(), Some("40"));
     let (containerd, kubelet) = fixture.node.starts().unwrap();
     for round in 1..=rounds {
@@ -41,13 +49,10 @@ async fn each_change_of_a_profile_is_applied_verified_and_confirmed() {
     let applied = journal.applied.unwrap();
     let listed = fixture.cluster.kubectl(&["get", "wnc", NODE]).unwrap();
     assert!(listed.contains(&applied.config) && listed.contains("Applied"), "{listed}");
-    answers_a_request(&fixture).await;
-    fixture.stop().await;
+    answers_a_request(fixture).await;
 }
 
-#[tokio::test]
-async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone() {
-    let mut fixture = Fixture::start().await;
+async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone(fixture: &mut Fixture) {
     fixture.node.kill_agent().unwrap();
     fixture.node.start_agent(&["--check-interval=1s"]).unwrap();
     let applied = fixture.node.read(KUBELET_CONFIG).unwrap();
@@ -56,14 +61,33 @@ async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone(
         let holds = |status: &WindowsNodeConfigStatus| status.reason == reason;
         until(&format!("the reason is {reason:?}"), SOON, status, holds).await.unwrap()
     };
-    fixture.node.write(KUBELET_CONFIG, &applied.replace("maxPods: 40", "maxPods: 250")).unwrap();
+    let max_pods = fixture.max_pods().unwrap();
+    fixture.node.write(KUBELET_CONFIG, &applied.replace(&format!("maxPods: {max_pods}"), "maxPods: 250")).unwrap();
     let status = has_reason("ChangedOnNode").await;
     assert_eq!(status.phase, NodeConfigPhase::Applied);
     assert!(status.message.contains(KUBELET_CONFIG), "{}", status.message);
     // A setting that the profile does not have belongs to others.
     fixture.node.write(KUBELET_CONFIG, &format!("{applied}registerNode: true\n")).unwrap();
     has_reason("").await;
-    fixture.stop().await;
+}
+
+async fn an_agent_that_is_uninstalled_leaves_the_node_as_it_was(fixture: &mut Fixture) {
+    let max_pods = fixture.max_pods();
+    edit(&fixture.cluster.pools(), POOL, json!({ "spec": { "delivery": { "method": "None" } } })).await.unwrap();
+    let api = fixture.cluster.api::<WindowsNodeConfig>();
+    let assigned = async || Ok(api.list(&ListParams::default()).await?.items.len());
+    until("nothing is assigned", SOON, assigned, |count| *count == 0).await.unwrap();
+    fixture.node.kill_agent().unwrap();
+    assert_eq!(fixture.max_pods(), max_pods, "the node keeps its configuration");
+
+    fixture.node.uninstall_agent().unwrap();
+    for (path, text) in fixture.node.original_files() {
+        assert_eq!(fixture.node.read(path).unwrap(), *text, "{path}");
+    }
+    assert!(!fixture.node.exists(r"C:\Program Files\winpool"));
+    let states = ["containerd", "kubelet", RESTORE_SERVICE].map(|name| fixture.node.service_state(name).unwrap());
+    assert_eq!(states, ["Running", "Running", "Absent"]);
+    assert_eq!(fixture.node.health().await.unwrap(), 200);
 }
 
 /// The agent reads the services of its node when somebody asks. There is no PowerShell.

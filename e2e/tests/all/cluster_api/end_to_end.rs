@@ -113,15 +113,19 @@ impl Controlled {
 
     /// Waits until `winpool status` prints all of these.
     async fn until_status_prints(&self, expected: &[&str]) {
+        self.until_prints(User::OtherA, &["status", POOL], expected).await;
+    }
+
+    /// Waits until the command prints all of these.
+    async fn until_prints(&self, user: User, command: &[&str], expected: &[&str]) {
         let printed = || async {
-            let output = winpool(&self.cluster().control_plane, User::OtherA, &["status", POOL])?;
-            let text = String::from_utf8(output.stdout)?;
+            let text = String::from_utf8(winpool(&self.cluster().control_plane, user, command)?.stdout)?;
             for part in expected {
                 ensure!(text.contains(part), "no {part:?} in:\n{text}");
             }
             Ok(())
         };
-        eventually("winpool status names the cause", SOON, printed).await.unwrap();
+        eventually("the cause is printed", SOON, printed).await.unwrap();
     }
 
     async fn stop(self) {
@@ -203,6 +207,8 @@ async fn status_names_what_holds_machines_back() {
         "Paused/Paused of MachineDeployment default/web-md\n    Cluster spec.paused is set to true",
     ])
     .await;
+    let paused = "MachineDeployment default/web-md, condition Paused (Paused): Cluster spec.paused is set to true";
+    all.until_prints(User::Admin, &["doctor", "pool/web"], &["machines-held: ", paused]).await;
     all.stop().await;
 }
 

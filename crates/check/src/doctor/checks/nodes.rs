@@ -10,11 +10,13 @@ use k8s_openapi::{
     api::core::v1::{Node, Pod},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
+use kube::core::DynamicObject;
 use winpool_api::{conditions::READY, names::label};
-use winpool_core::{Objects, node::WindowsNode, text::some_of};
+use winpool_core::{Objects, kind::Kind, node::WindowsNode, text::some_of};
 use winpool_rules::{
     known_issues::{self, FoundIssue},
     pool::Pool,
+    status::overview::{MachineObject, machine_problems},
 };
 use winpool_workload::PoolWorkloads;
 
@@ -137,6 +139,31 @@ pub fn machines(case: &Case<'_>) -> Checked {
         })
     });
     Ok(observed.collect())
+}
+
+/// What Cluster API reports about the groups of machines of the pools.
+pub fn held_machines(case: &Case<'_>) -> Checked {
+    let evidence = case.evidence;
+    let groups = [
+        (Kind::MACHINE_DEPLOYMENT, evidence.machine_deployments()?),
+        (Kind::MACHINE_POOL, evidence.machine_pools()?),
+        (Kind::MACHINE_SET, evidence.machine_sets()?),
+    ];
+    let read = |(kind, objects): (Kind, &[DynamicObject])| -> Vec<_> {
+        objects.iter().map(|object| MachineObject::from_object(kind, object)).collect()
+    };
+    let objects: Vec<_> = groups.into_iter().flat_map(read).collect();
+    let pools = evidence.pools()?.iter().cloned().map(Pool::from_object);
+    let is_subject = |pool: &Pool| matches!(&evidence.subject, DiagnosisSubject::Pool { name } if *name == pool.name);
+    let observed = |pool: Pool| -> Vec<_> {
+        let found = machine_problems(&pool, &objects).map(|problem| Observation {
+            object: problem.object.unwrap_or_default(),
+            place: format!("condition {} ({})", problem.condition, problem.reason),
+            text: problem.message,
+        });
+        found.collect()
+    };
+    Ok(pools.filter(is_subject).flat_map(observed).collect())
 }
 
 /// Known issues of the versions on the nodes.
