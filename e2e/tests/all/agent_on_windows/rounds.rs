@@ -69,6 +69,7 @@ async fn what_something_else_changes_on_the_node_is_reported_until_it_is_undone(
     // A setting that the profile does not have belongs to others.
     fixture.node.write(KUBELET_CONFIG, &format!("{applied}registerNode: true\n")).unwrap();
     has_reason("").await;
+    fixture.node.write(KUBELET_CONFIG, &applied).unwrap();
 }
 
 async fn an_agent_that_is_uninstalled_leaves_the_node_as_it_was(fixture: &mut Fixture) {
