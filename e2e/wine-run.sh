@@ -55,7 +55,9 @@ if [[ ! -e $WINEPREFIX/initialized ]]; then
   flock --unlock 8
   flock 9
   if [[ ! -e $WINEPREFIX/initialized ]]; then
-    cp -aT --reflink=auto "$template" "$WINEPREFIX"
+    # The files of Windows, nearly a gigabyte, are links: programs read them. Wine writes to its registry.
+    cp -alT "$template" "$WINEPREFIX" 2>/dev/null || cp -aT --reflink=auto "$template" "$WINEPREFIX"
+    cp -a --remove-destination "$template"/*.reg "$WINEPREFIX"
     touch "$WINEPREFIX/initialized"
   fi
   exec 8>&- 9>&-

@@ -1,11 +1,11 @@
 //! What Wine does not have of Windows and a kubelet reads: libraries, and values of the registry.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command, sync::OnceLock};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::output;
-use crate::{assets, wine::Prefix};
+use crate::{assets, directory::Directory, wine::Prefix};
 
 /// A release of Windows, as its registry shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +27,35 @@ impl Release {
 
 /// Installs the stand-ins for libraries that Wine does not have, or not complete.
 pub(super) fn install_libraries(prefix: &Prefix) -> Result<()> {
-    let compiler = assets::windows_compiler()?.join("x86_64-w64-mingw32-gcc");
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("windows/dll");
-    let system = r"C:\windows\system32";
-    // The first one is beside the kubelet, the only program that is to find it.
-    for (name, folder) in [("pdh", r"C:\k"), ("vmcompute", system), ("computenetwork", system)] {
-        let library = prefix.file(&format!(r"{folder}\{name}.dll"));
+    static BUILT: OnceLock<Result<Directory, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| build_libraries().map_err(|error| format!("{error:#}")));
+    let built = built.as_ref().map_err(|text| anyhow!("{text}"))?;
+    for (name, folder) in LIBRARIES {
+        let file = format!("{name}.dll");
+        let library = prefix.file(&format!(r"{folder}\{file}"));
         fs::create_dir_all(library.parent().context("a directory")?)?;
-        let mut build = Command::new(&compiler);
-        build.args(["-O1", "-shared", "-o"]).arg(library).arg(sources.join(format!("{name}.c"))).arg("-lole32");
-        output(&mut build).with_context(|| compiler.display().to_string())?;
+        // Wine's own file is one for all prefixes.
+        let _ = fs::remove_file(&library);
+        fs::copy(built.path().join(file), library)?;
     }
     Ok(())
+}
+
+const SYSTEM: &str = r"C:\windows\system32";
+/// Each library with its folder. The first one is beside the kubelet, the only program that is to find it.
+const LIBRARIES: [(&str, &str); 3] = [("pdh", r"C:\k"), ("vmcompute", SYSTEM), ("computenetwork", SYSTEM)];
+
+fn build_libraries() -> Result<Directory> {
+    let compiler = assets::windows_compiler()?.join("x86_64-w64-mingw32-gcc");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("windows/dll");
+    let built = Directory::new()?;
+    for (name, _) in LIBRARIES {
+        let mut build = Command::new(&compiler);
+        build.args(["-O1", "-shared", "-o"]).arg(built.path().join(format!("{name}.dll")));
+        output(build.arg(sources.join(format!("{name}.c"))).arg("-lole32"))
+            .with_context(|| compiler.display().to_string())?;
+    }
+    Ok(built)
 }
 
 /// Writes the release of Windows, and what identifies the machine and its start.

@@ -1,4 +1,4 @@
-//! A hundred nodes with agents; a thousand in `make test-long`.
+//! Sixty nodes with agents; a thousand in `make test-long`.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::{DEFAULT_TIMEOUT, Fleet, POOL};
 
 /// The number of nodes.
 fn nodes() -> usize {
-    size(100, 1000)
+    size(60, 1000)
 }
 
 /// 5%.
