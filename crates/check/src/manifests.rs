@@ -45,6 +45,8 @@ pub use resources::{ManifestSet, nodes, nodes_among};
 pub use strict::problems_of_status;
 
 const STDIN: &str = "-";
+/// The extension of the files of containerd.
+const TOML: &str = "toml";
 /// The extensions of the files that are read in a directory.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -64,6 +66,16 @@ pub struct Manifests {
     pub files: Vec<String>,
     /// The paths without a manifest: empty directories, and empty standard input.
     pub empty: Vec<String>,
+    /// The files of containerd, if [`Others`] permits them.
+    pub node_files: Vec<NodeFile>,
+}
+
+/// A file of containerd on nodes, which is no manifest.
+#[derive(Debug)]
+pub struct NodeFile {
+    /// Its path as typed.
+    pub name: String,
+    pub text: String,
 }
 
 /// The files to read below the paths of a command.
@@ -79,6 +91,7 @@ pub struct FileSelection<'a> {
 pub enum Others {
     /// None, except documents without a kind in directories.
     None,
+    /// All in directories. Typed files of containerd are read.
     InDirectories,
     /// All except standard input.
     Everywhere,
@@ -187,6 +200,7 @@ impl Manifests {
                 continue;
             }
             let source = match (path.is_dir(), selection.others) {
+                (false, Others::InDirectories) if extension(path) == TOML => PathSource::NodeFile,
                 (_, Others::Everywhere) | (true, Others::InDirectories) => PathSource::OfAnyProgram,
                 (true, Others::None) => PathSource::Directory,
                 (false, Others::None | Others::InDirectories) => PathSource::Argument,
@@ -229,6 +243,7 @@ impl Manifests {
         let name = path.display().to_string();
         self.files.push(name.clone());
         match text {
+            Ok(text) if source == PathSource::NodeFile => self.node_files.push(NodeFile { name, text }),
             Ok(text) => self.add(&name, text, source, budget),
             Err(TextProblem::NotText(_)) if source == PathSource::OfAnyProgram => {
                 self.ignored.push(format!("{name} is not text"));
@@ -316,6 +331,8 @@ fn is_kustomization(manifest: &Manifest) -> bool {
 enum PathSource {
     /// Its path was typed.
     Argument,
+    /// The same, and it is one of containerd.
+    NodeFile,
     Directory,
     /// It may be for another program, whatever its format.
     OfAnyProgram,
@@ -334,6 +351,10 @@ impl ReadError {
     }
 }
 
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
+}
+
 /// The files below a directory, sorted by path, without hidden files and linked directories, which may be cycles.
 fn files_below(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let mut files = Vec::new();
@@ -347,8 +368,7 @@ fn files_below(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
                 return Err(ReadError::new(&path, &error));
             }
         };
-        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        if EXTENSIONS.contains(&extension) && path.is_file() {
+        if EXTENSIONS.contains(&extension(&path)) && path.is_file() {
             files.push(path);
         }
     }

@@ -14,6 +14,7 @@ use super::{
     cluster_api::LintedMachines,
     kubelet_configuration,
     linted_nodes::LintedNodes,
+    node_files,
     suppression::{IndexedFinding, Suppressions},
     volume,
 };
@@ -27,18 +28,29 @@ const CSI_PROXY: [&str; 2] = ["csi-proxy.exe", "/csi-proxy:"];
 
 /// Checks manifests; `lookups` returns what a registry reported about an image.
 pub fn check(manifests: Manifests, target: TargetCluster, lookups: &LookupFn<'_>) -> LintReport {
-    let Manifests { objects, problems, ignored, definitions, replaced_images, files, empty } = manifests;
+    let Manifests { objects, problems, ignored, definitions, replaced_images, files, empty, node_files } = manifests;
     let skipped = (definitions > 0).then(|| ("CustomResourceDefinition".to_owned(), definitions));
     let skipped = skipped.into_iter().collect();
     let unreadable: BTreeSet<_> = problems.iter().map(|problem| problem.file.clone()).collect();
     let (mut context, own_problems) = context(&objects, target, lookups);
     context.replaced_images = replaced_images;
     let unjudged_machines = context.machines.unjudged();
-    let report = LintReport { ignored, files, empty, skipped, unjudged_machines, ..LintReport::default() };
-    let suppressions = Suppressions::of_comments(&objects);
+    let report = LintReport {
+        objects: node_files.len(),
+        ignored,
+        files,
+        empty,
+        skipped,
+        unjudged_machines,
+        ..LintReport::default()
+    };
+    let texts = objects.iter().map(|manifest| (manifest.location.file(), manifest.location.text()));
+    let texts = texts.chain(node_files.iter().map(|file| (file.name.as_str(), file.text.as_str())));
+    let suppressions = Suppressions::of_comments(texts);
     let mut checker = Checker { context, report, findings: Vec::new(), suppressions };
     checker.add_problems(Code::Unreadable, problems);
     checker.add_problems(Code::ResourceInvalid, own_problems);
+    checker.findings.extend(node_files.iter().filter_map(node_files::of_file).map(|found| (None, found)));
     // Services and volumes are checked against all other objects.
     let (last, others): (Vec<_>, Vec<_>) = objects.iter().enumerate().partition(|(_, manifest)| {
         is_service(&manifest.object) || is_volume(&manifest.object) || is_storage(&manifest.object)

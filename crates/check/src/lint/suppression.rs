@@ -9,7 +9,7 @@ use serde_json::Value;
 use winpool_api::names::annotation::LINT_IGNORE;
 
 use super::{Code, Finding, LocatedFinding, UnknownCode, Workload, finding::title};
-use crate::manifests::{Location, Manifest};
+use crate::manifests::Location;
 
 const COMMENT: &str = "winpool:ignore";
 
@@ -41,12 +41,11 @@ enum Scope {
 pub type IndexedFinding = (Option<usize>, LocatedFinding);
 
 impl Suppressions {
-    /// The comments in the files of objects.
-    pub fn of_comments(objects: &[Manifest]) -> Self {
+    /// The comments in files, by their names and texts.
+    pub fn of_comments<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut seen = HashSet::new();
-        let locations = objects.iter().map(|manifest| &manifest.location);
-        let files = locations.filter(|location| seen.insert(location.file()) && location.text().contains(COMMENT));
-        Self(files.flat_map(|location| comments(location.file(), location.text())).collect())
+        let files = files.into_iter().filter(|(name, text)| seen.insert(*name) && text.contains(COMMENT));
+        Self(files.flat_map(|(name, text)| comments(name, text)).collect())
     }
 
     pub fn add_annotations(&mut self, index: usize, location: &Location, object: &Value) {

@@ -203,6 +203,21 @@ fn several_files_are_checked_together() {
 }
 
 #[test]
+fn a_file_of_containerd_is_checked_if_it_is_named() {
+    let setting = "version = 3\nplugins.'io.containerd.cri.v1.runtime'.cni.bin_dir = 'C:/opt/cni/bin'";
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    for (comment, expected) in [("", &["2 cni-bin-dir"][..]), (" # winpool:ignore cni-bin-dir", &[])] {
+        fs::write(&file, format!("{setting}{comment}\n")).unwrap();
+        let of = |path: &Path| lint(&[path.to_owned()], None, ContainerRuntime::Containerd(()), &|_| None);
+        let report = of(&file);
+        assert_eq!(codes(&report), expected);
+        assert_eq!(report.objects, 1);
+        assert_eq!((of(directory.path()).findings.len(), of(directory.path()).objects), (0, 0), "in a folder");
+    }
+}
+
+#[test]
 fn every_kind_of_workload_is_checked_at_its_pod_template() {
     let pod = "spec: {os: {name: windows}, nodeSelector: {kubernetes.io/os: windows}, containers: [{name: a, image: 'a:1', \
                resources: {limits: {memory: 1Gi}}}], hostPID: true}";
