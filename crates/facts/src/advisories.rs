@@ -2,11 +2,13 @@
 //!
 //! Sources, for summaries and fixed versions: golang/vulndb, `data/osv` at a752ea54 (2026-08-20), and kubernetes-sigs/cve-feed-osv,
 //! `vulns` at 9760a225 (2024-11-18); for checkpoints `internal/cri/server/container_checkpoint.go` of containerd v2.4.2, which is built
-//! for other systems than Linux.
+//! for other systems than Linux. What no advisory says of Windows follows from the code that the fixes change (read 2026-11-29): modes of
+//! directories (commit 7c59e8e9e), which `Mkdir` in `syscall/syscall_windows.go` of Go does not use; `applyNaive` (commit cada13298), which
+//! `pkg/archive/tar_opts_windows.go` of v2.1.0 does not call; and `WithUser` and `WithAdditionalGIDs` in `pkg/oci/spec_opts.go`, which
+//! `buildWindowsSpec` in `internal/cri/server/container_create.go` of v2.4.2 does not call: it passes the user of the image on as a name.
 //!
-//! In neither table, because no source says whether Windows nodes are affected: CVE-2024-10220 and CVE-2025-1767 (volumes of type
-//! gitRepo), CVE-2025-0426, CVE-2024-25621, CVE-2025-47290, and CVE-2024-40635, CVE-2026-46680, CVE-2026-47262 (numeric users in
-//! images).
+//! In neither table, because their texts were not found: CVE-2026-95839, GHSA-8647-2jxj-p2rc and GHSA-hc94-p972-ch66, which containerd
+//! 2.3.7 and 2.4.2 fix, GHSA-5p7c-hggf-c748 (2.3.7) and GHSA-rp3h-jf77-q9p4 (2.3.5), as their release notes say.
 
 use super::known_issues::KNOWN_ISSUES;
 
@@ -26,7 +28,10 @@ pub const NO_ISSUE: &[(&str, &[&str])] = &[
         "GHSA-c9cp-9c75-9v8c",
     ]),
     ("it is of the control plane", &["CVE-2020-8562", "CVE-2024-7598", "CVE-2025-13281", "CVE-2025-4563", "CVE-2025-5187"]),
-    ("containerd makes and restores checkpoints on Linux only", &["CVE-2026-50195", "CVE-2026-53489", "CVE-2026-53492"]),
+    ("containerd makes and restores checkpoints on Linux only", &["CVE-2025-0426", "CVE-2026-50195", "CVE-2026-53489", "CVE-2026-53492"]),
+    ("directories of Windows have no mode", &["CVE-2024-25621"]),
+    ("the layers of Windows are unpacked by other code", &["CVE-2025-47290"]),
+    ("the users of Windows have no numbers", &["CVE-2024-40635", "CVE-2026-46680", "CVE-2026-47262"]),
     ("cgroups and RAPL are of Linux", &["CVE-2025-47291", "GHSA-7ww5-4wqc-m92c"]),
 ];
 
@@ -60,7 +65,7 @@ mod tests {
             ("GHSA-pc3f-x583-g7j2", true),
             ("CVE-2025-5187", true),
             ("CVE-2025-518", false),
-            ("CVE-2024-10220", false),
+            ("CVE-2024-10220", true),
             ("", false),
         ];
         for (id, expected) in table {

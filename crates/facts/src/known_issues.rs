@@ -5,11 +5,8 @@
 //! GHSA-m6hq-p25p-ffr2, GHSA-xhf5-7wjv-pqxp, as quoted in golang/vulndb 482, 1147, 4108, 5758), which name the fixed versions; for
 //! GHSA-pc3f-x583-g7j2, GHSA-pg57-6jwg-q645 and GHSA-7jxh-36q5-gcqv the release notes of containerd 1.7.31 to 1.7.36, 2.0.8 to 2.0.13, 2.1.7,
 //! 2.2.3 to 2.2.9, 2.3.5, 2.3.6 and 2.4.1, which name them. For other issues of
-//! Kubernetes, the patch release is that under which a collection of upstream's release notes by patch has the backport
-//! (1.31.14, 1.32.11, 1.33.13, 1.34.10, 1.35.7 and 1.36.3 were the last ones, 2026-07-31; CHANGELOG-1.37.md at v1.37.2 for 1.37.0 and
-//! 1.37.1, CHANGELOG-1.38.md at 0411cc70 for 1.38, CHANGELOG-1.30.md at v1.30.14). 1.36.4 exists (2026-08), and its notes were not found. The
-//! sections of 1.27.5, 1.27.8, 1.28.1, 1.28.4, 1.30.3, 1.32.1, 1.32.3, 1.32.5, 1.34.2 and 1.34.4 in the CHANGELOG files name
-//! the same fixes. For other issues of containerd it is the first tag of containerd/containerd with the commit (2026-08-22).
+//! Kubernetes, the patch release is that under which the CHANGELOG files have the backport, at v1.38.0-beta.0 of kubernetes/kubernetes: up
+//! to 1.31.14, 1.32.13, 1.33.13, 1.34.13, 1.35.10, 1.36.6, 1.37.2 and 1.38.0-alpha.3 (read 2026-11-29). For other issues of containerd it is the first tag of containerd/containerd with the commit (2026-08-22).
 //! hcsshim is that of `go.mod` at the tags of containerd. The revisions of Windows are those of kubernetes/website,
 //! `windows-networking.md` and its earlier forms, of Microsoft's update histories for KB4482887 and KB4489899, and of
 //! projectcalico/calico 8529.
@@ -17,6 +14,7 @@
 //! Where sources disagree, or the source is silent:
 //! - CVE-2023-5528: the advisory counts any node, and adds that only those with an in-tree volume plugin are affected.
 //! - kubernetes-138727: that the defect begins with 1.31 follows from pull request 122922, which added the notifier.
+//! - containerd-12781: the shims of 1.6.34, 1.7.19 and 2.0.0 no longer leak handles (microsoft/hcsshim 03a825b33, 6749c2f41, 976716ed6).
 //! - containerd-5405: the thread is about 1.4 and 1.5; earlier lines have the same code.
 //! - hcsshim-1574: the thread is about 0.9; pull request 1605 has the same fix for 0.8.
 //! - kubernetes-134031: that the defect begins with 1.27 follows from pull request 114407, of December 2022, which gave kube-proxy
@@ -24,14 +22,16 @@
 //! - kubernetes-135146: thread 135144 saw it at times, in large clusters only.
 //! - kubernetes-136241: thread 136240 is about both policies for two families; PreferDualStack is not counted.
 //! - A range begins with 1.0 where no source names the first affected version. That CVE-2024-9042 begins with 1.27 follows from
-//!   the first minor with NodeLogQuery; that CVE-2023-3893 is fixed in 1.1.3 from "affected: 1.1.2 and earlier".
+//!   the first minor with NodeLogQuery; that CVE-2023-3893 is fixed in 1.1.3 from "affected: 1.1.2 and earlier"; 2.0.0-alpha.0, which has it too,
+//!   is not told from later alphas.
 //! - CVE-2026-53488: the advisory excludes no system. containerd loads `plugins/restart` on Windows too (`cmd/containerd/builtins/builtins.go`
 //!   at v2.4.2); that the labels of an image reach a program there was not tried.
 //! - kubernetes-125012: that the defect begins with 1.21 follows from issue 102849, which has the same error at 1.21.1.
 //! - kubernetes-126965: pull request 127100 is the backport to 1.31, and issue 129952 names 1.31.1 for it.
 //! - kubernetes-139239: the reporter says "around 1.32", and the release note of 1.38.0-alpha.2 "a regression".
-//! - kubernetes-141489: the backport to 1.36 (pull request 141707) was approved on 2026-09-12; its patch release was not found, so that
-//!   all of 1.36 counts. 1.30.14 has the code, and no source names the first version.
+//! - kubernetes-141489: 1.30.14 has the code, and no source names the first version.
+//! - CVE-2024-10220 and CVE-2025-1767: the advisories exclude no system, and `pkg/volume/git_repo/git_repo.go` at v1.30.14 runs `git` on each.
+//!   The second names no fixed version; the gate GitRepoVolumeDriver, off from 1.33 on, is counted as its fix.
 //! - AKS-2988: it names Windows Server 2019 and, as the only remedy, 2022. The builds between the two count, and no source names them.
 //! - A fix of an open line that no release note confirms (winkernel 112837 and 115919 of kubernetes/kubernetes, containerd 10001) is not in the table.
 
@@ -344,6 +344,9 @@ const fn without_fix(from: [u32; 3]) -> AffectedVersions {
     AffectedVersions { from: ComponentVersion(from), fixed: None }
 }
 
+const GIT_REPO: &str = "volumes of type gitRepo, and git on the node";
+const CLONE: &str = "clone in an init container";
+
 use DefectSeverity::{High, Low, Medium};
 use NodeComponent::{Containerd, CsiProxy, Hcsshim, KubeProxy, Kubelet, Windows};
 use Precondition::{Always, Pods, Services, Unread};
@@ -391,6 +394,9 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     High "CVE-2023-5528" Kubelet [kube(8, 25, 16), kube(26, 26, 11), kube(27, 27, 8), kube(28, 28, 4)]
         Pods(PodFeature::InTreeVolume), "who can create pods and PersistentVolumes can become administrator of the node",
         "use volumes of CSI drivers only", thread!(k8s 121879), date(2023, 11, 14);
+    High "CVE-2024-10220" Kubelet [kube(0, 28, 12), kube(29, 29, 7), kube(30, 30, 3)]
+        Unread(GIT_REPO), "who can create pods can run programs on the node, by the hooks of a git repository", CLONE,
+        thread!(k8s 128885), date(2024, 11, 20);
     High "CVE-2026-53488" Containerd [
         before([1, 7, 0], [1, 7, 33]), before([2, 0, 0], [2, 0, 10]), before([2, 1, 0], [2, 1, 9]), before([2, 2, 0], [2, 2, 5]),
         before([2, 3, 0], [2, 3, 2])
@@ -416,6 +422,9 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Medium "CVE-2024-9042" Kubelet [kube(27, 29, 13), kube(30, 30, 9), kube(31, 31, 5), kube(32, 32, 1)]
         Always, "who can query `nodes/*/logs` can run commands on the node",
         "disable the feature gate NodeLogQuery", thread!(k8s 129654), date(2025, 1, 15);
+    Medium "CVE-2025-1767" Kubelet [kube(0, 33, 0)]
+        Unread(GIT_REPO), "who can create pods can read git repositories on the node", CLONE,
+        thread!(k8s 130786), date(2025, 3, 13);
     Medium "CVE-2025-64329" Containerd [before([1, 0, 0], [1, 7, 29]), before([2, 0, 0], [2, 0, 7]), before([2, 1, 0], [2, 1, 5])]
         Always, "each `kubectl attach` can leak memory of containerd", "allow `pods/attach` to trusted users only",
         "GHSA-m6hq-p25p-ffr2", date(2025, 11, 7);
@@ -437,8 +446,9 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
         "GHSA-7jxh-36q5-gcqv", date(2026, 9, 4);
     Medium "containerd-12781" Containerd [without_fix([1, 6, 13])]
         Pods(PodFeature::HostProcessExecProbe),
-        "each exec probe in a HostProcess container leaks memory and handles of its containerd-shim-runhcs-v1.exe",
-        "use `httpGet` or `tcpSocket` probes, or restart these pods regularly", thread!(containerd 12781), date(2026, 1, 14);
+        "each exec probe in a HostProcess container leaks memory of its containerd-shim-runhcs-v1.exe",
+        "use `httpGet` or `tcpSocket` probes, or restart these pods regularly",
+        "containerd/containerd#12781, microsoft/hcsshim#2217", date(2026, 1, 16);
     Medium "containerd-5067" Containerd [before([1, 0, 0], [1, 6, 21])]
         Unread("an image with ENTRYPOINT or CMD in shell form"), "containers whose image has ENTRYPOINT or CMD in shell form do not start",
         "write both in exec form", thread!(containerd 5067), date(2023, 5, 5);
@@ -526,7 +536,7 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Low "kubernetes-139684" Kubelet [kube(32, 37, 0)]
         Unread("static CPU manager and memory manager together"), "containers run on CPUs that others have exclusively",
         "set `memoryManagerPolicy: None`", thread!(k8s 139684), date(2026, 8, 26);
-    Low "kubernetes-141489" KubeProxy [kube(0, 37, 1)]
+    Low "kubernetes-141489" KubeProxy [kube(0, 36, 5), kube(37, 37, 1)]
         Always, "kube-proxy panics at a load balancer of HNS without ports, which a failed creation leaves", "",
         thread!(k8s 141489), date(2026, 9, 12);
 };
@@ -538,7 +548,7 @@ mod tests {
     /// The page docs/known-issues.md has the ranges of every issue.
     #[test]
     fn a_version_is_affected_from_the_first_of_a_range_to_before_the_fixed_one() {
-        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 23] = [
+        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 25] = [
             ("cve-2024-5321", [1, 29, 0], Some(Some([1, 29, 7]))),
             ("CVE-2024-5321", [1, 29, 6], Some(Some([1, 29, 7]))),
             ("CVE-2024-5321", [1, 29, 7], None),
@@ -560,7 +570,9 @@ mod tests {
             ("kubernetes-125012", [1, 30, 8], Some(Some([1, 30, 9]))),
             ("kubernetes-126965", [1, 31, 0], Some(Some([1, 31, 1]))),
             ("kubernetes-139239", [1, 37, 2], Some(Some([1, 38, 0]))),
-            ("kubernetes-141489", [1, 36, 4], Some(Some([1, 37, 1]))),
+            ("kubernetes-141489", [1, 36, 4], Some(Some([1, 36, 5]))),
+            ("CVE-2024-10220", [1, 30, 2], Some(Some([1, 30, 3]))),
+            ("CVE-2025-1767", [1, 32, 13], Some(Some([1, 33, 0]))),
             ("AKS-2988", [10, 20348, 5870], None),
         ];
         for (id, version, expected) in table {
