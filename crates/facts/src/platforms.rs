@@ -9,7 +9,8 @@
 //!   `Windows/Start-EKSBootstrap_117_DSR.ps1`: it appends `-KubeletExtraArgs` to the flags of the service kubelet;
 //! - first minors: docs.aws.amazon.com, `eks-ami-versions-windows.md` (its tables for Windows Server 2025 begin with 1.35 of January 2026) and
 //!   cloud-barista/cb-tumblebug#2478 (tried in May 2026: 1.35 and later); Azure/AKS, `CHANGELOG.md` of 2026-05-29 (Windows2025 from 1.32 on)
-//!   and 2026-07-17 (the default from 1.37 on, where Windows2022 is not supported), read 2026-11-28;
+//!   and 2026-07-17 (the default from 1.37 on, where Windows2022 is not supported), read 2026-11-28. MicrosoftDocs/azure-aks-docs,
+//!   `upgrade-os-version.md` (2026-08-21), has it as the default from 1.36 on;
 //! - kubernetes/website (00cce41), `command-line-tools-reference/kubelet.md`: the labels with which a kubelet registers;
 //! - MicrosoftDocs/azure-aks-docs (2026-08-21), `articles/aks`: `custom-node-configuration.md`, `node-resource-reservations.md`,
 //!   `concepts-network-ip-address-planning.md`, `http-proxy.md`, `create-node-pools.md`, `use-node-taints.md`; Azure/AgentBaker
@@ -236,7 +237,7 @@ impl PlatformImage {
     }
 }
 
-/// The images. From 1.37 on AKS makes node pools without a SKU with Windows Server 2025: one whose manifest names none changes its build.
+/// The images. From 1.37 or 1.36 on, in which sources differ, AKS makes node pools without a SKU with Windows Server 2025: one whose manifest names none changes its build.
 #[rustfmt::skip]
 pub(super) const IMAGES: &[PlatformImage] = &[
     image(Platform::Eks,       17763, "WindowsServer2019CoreContainer"),

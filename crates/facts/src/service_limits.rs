@@ -1,9 +1,9 @@
 //! The Service features and limits of Windows nodes.
 //!
-//! Sources: kubernetes/website, in `docs`: `concepts/services-networking/windows-networking.md` (1.31 and 1.36),
+//! Sources: kubernetes/website, in `docs`: `concepts/services-networking/windows-networking.md` (1.31, 1.36 and 038a69be, read 2026-11-29),
 //! `reference/networking/virtual-ips.md`, and `concepts/services-networking/dual-stack.md` (IPv6 only in dual-stack networks, and
 //! Services of a single family); kubernetes/enhancements, KEP 5100 (2025-02): Direct Server Return needs the gate WinDSR, on from
-//! 1.33, and `--enable-dsr=true`; the EKS user guide, `windows-support.adoc` (2024), and Microsoft's KB5011551 (2022-03-22) for the
+//! 1.33, and `--enable-dsr=true`; kubernetes/kubernetes, `pkg/proxy/winkernel/proxier.go` at v1.37.2, and v1.38.0-beta.0, which has no gate; the EKS user guide, `windows-support.adoc` (2024), and Microsoft's KB5011551 (2022-03-22) for the
 //! 64 endpoints of earlier Windows Server 2019.
 
 use super::{Build, Minor, OsVersion};
@@ -32,6 +32,14 @@ pub fn max_endpoints(host: OsVersion) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::feature_gates::feature_gate;
+
+    #[test]
+    fn the_gate_of_direct_server_return_is_on_from_its_minor() {
+        let gate = feature_gate("WinDSR").unwrap();
+        let before = Minor(DSR_GATE_ON_SINCE.0 - 1);
+        assert_eq!([before, DSR_GATE_ON_SINCE].map(|minor| gate.default_in(minor)), [false, true]);
+    }
 
     #[test]
     fn an_old_windows_has_a_lower_maximum_of_endpoints() {

@@ -47,6 +47,7 @@ const COMPARISONS: &[(&str, fn() -> Result<Vec<String>>)] = &[
     ("pod_fields", kubernetes::rejected_fields),
     ("runtime_errors", || lines::lines("runtime_errors")),
     ("runtimes", || lines::lines("runtimes")),
+    ("service_limits", || lines::lines("service_limits")),
     ("taints", kubernetes::taints),
     ("version_compatibility", containerd::previous_ltsc),
     ("version_compatibility", containerd::stable_abi),

@@ -8,7 +8,7 @@ use winpool_facts::{
     Minor,
     api_versions::API_VERSIONS,
     eviction,
-    exit_codes::EXIT_CODES,
+    exit_codes::{EXIT_CODES, WIN32_CODES},
     kube_proxy_fields,
     kubelet_fields::{self, DefaultValue, FIELDS, FieldType},
     kubelet_flags::FLAGS,
@@ -162,15 +162,14 @@ pub fn pause() -> Result<Vec<String>> {
     Ok([differences(&default, &own), differences(&tags, &names(own_tags))].concat())
 }
 
-/// Compares the values of the exit codes that golang.org/x/sys has.
+/// Compares the values of the codes that golang.org/x/sys has.
 pub fn exit_codes() -> Result<Vec<String>> {
     let source = kubernetes("golang.org/x/sys", "windows/zerrors_windows.go")?;
-    let own: Table = EXIT_CODES
-        .iter()
-        .filter(|row| row.name.starts_with("STATUS_"))
-        .map(|row| (row.name.to_owned(), format!("{:#X}", row.code).replace("0X", "0x")))
-        .collect();
-    let mut upstream = source.pairs(r"^\s*(STATUS_\w+) +NTStatus += (0x\w+)$")?;
+    let status = EXIT_CODES.iter().filter(|row| row.name.starts_with("STATUS_"));
+    let status = status.map(|row| (row.name.to_owned(), format!("{:#X}", row.code).replace("0X", "0x")));
+    let win32 = WIN32_CODES.iter().map(|row| (row.name.to_owned(), row.code.to_string()));
+    let own: Table = status.chain(win32).collect();
+    let mut upstream = source.pairs(r"^\s*((?:STATUS|ERROR)_\w+) +(?:NTStatus|syscall\.Errno) += (\w+)$")?;
     upstream.retain(|name, _| own.contains_key(name));
     Ok(differences(&upstream, &own))
 }

@@ -16,6 +16,7 @@ use winpool_facts::{
     containerd::{
         CIMFS, CONTAINER_ANNOTATIONS, HYPERV_HANDLER, PIPE, POD_ANNOTATIONS, PROCESS_HANDLER, RUNTIME_TYPE, SNAPSHOTTER,
     },
+    service_limits::PRESERVE_DESTINATION,
 };
 
 use super::{
@@ -78,6 +79,7 @@ const LINES: &[Line] = &[
     ("runtime_errors", CONTAINERD, "core/images/image.go", "err = fmt.Errorf", "no match for platform in manifest"),
     ("runtimes", k8s(KUBERNETES), KUBEADM, "CRISocketContainerd", CONTAINERD_ENDPOINT),
     ("runtimes", k8s(KUBERNETES), KUBEADM, "CRISocketDocker", CRI_DOCKERD_ENDPOINT),
+    ("service_limits", k8s(KUBERNETES), "pkg/proxy/winkernel/proxier.go", "preserveDIP := service.Annotations[", PRESERVE_DESTINATION),
 ];
 
 /// Compares the lines of a table.
