@@ -8,10 +8,9 @@ use winpool_facts::{
     Build, ContainerRuntime, ContainerdVersion, Minor, builds,
     catalogue::Entry,
     containerd,
-    feature_gates::{ANNOUNCED, Announcement, GateChange},
+    feature_gates::{ANNOUNCED, ANNOUNCED_IN, Announcement, GateChange},
     known_issues::{ComponentVersion, KNOWN_ISSUES, KnownIssue, NodeComponent, Precondition},
     platforms::Platform,
-    runtimes::{CRI_DOCKERD_WITH_RUNTIME_CONFIG, RUNTIME_CONFIG_REQUIRED},
     skew::{Skew, skew},
     support,
 };
@@ -21,7 +20,7 @@ use winpool_render::{Variant, pause, profile::Profile};
 use winpool_rules::{
     known_issues::{AfterUpgrade, Missing, after_upgrade, kube_proxy_missing, of_kube_proxy},
     pool::{Pool, Snapshot, Spec, configs::variant},
-    upgrade::{EndedSetting, refused_by_kubelet},
+    upgrade::{EndedSetting, refused_by_kubelet, without_runtime_config},
 };
 use winpool_workload::PoolWorkloads;
 
@@ -51,8 +50,8 @@ enum UpgradeIssue {
         minimum: ContainerdVersion,
     },
     UnknownRuntime(ForeignText),
-    /// The adapter of Docker, whose version nodes do not report, needs a call that earlier ones do not have.
-    RuntimeConfigRequired,
+    /// The adapter of Docker, whose version nodes do not report, may lack a call that the kubelet is to need.
+    RuntimeConfigRequired(EndedSetting),
     BuildNotSupported(Build),
     /// The platform has no image with the build for the minor.
     BuildNotOnPlatform {
@@ -88,16 +87,15 @@ enum UpgradeIssue {
 struct GateDefault {
     gate: &'static str,
     minor: Minor,
-    release: &'static str,
     effect: &'static str,
     remedy: &'static str,
 }
 
 impl GateDefault {
     fn of(row: &'static Announcement) -> Option<Self> {
-        let Announcement { gate, minor, change, release } = *row;
+        let Announcement { gate, minor, change } = *row;
         let GateChange::On { effect, remedy } = change else { return None };
-        Some(Self { gate, minor, release, effect, remedy })
+        Some(Self { gate, minor, effect, remedy })
     }
 }
 
@@ -137,14 +135,9 @@ impl UpgradeIssue {
                 format!("Container runtime \"{runtime:.128}\" is unknown, and was not checked for kubelet {target}"),
                 "Check its documentation",
             ),
-            Self::RuntimeConfigRequired => changes(
-                "ContainerRuntime",
-                format!(
-                    "kubelet {RUNTIME_CONFIG_REQUIRED} is to fail at its start with cri-dockerd before \
-                     {CRI_DOCKERD_WITH_RUNTIME_CONFIG}, whose version nodes do not report"
-                ),
-                "Check it on the nodes, and upgrade it first",
-            ),
+            Self::RuntimeConfigRequired(EndedSetting { problem, remedy }) => {
+                changes("ContainerRuntime", problem.clone(), remedy)
+            }
             Self::BuildNotOnPlatform { platform, build, last } => breaks(
                 "OSSupport",
                 format!(
@@ -156,9 +149,9 @@ impl UpgradeIssue {
             Self::SettingEnds(EndedSetting { problem, remedy }) => {
                 breaks("NodeSettings", problem.clone(), remedy.clone())
             }
-            Self::DefaultChanges(GateDefault { gate, minor, release, effect, remedy }) => changes(
+            Self::DefaultChanges(GateDefault { gate, minor, effect, remedy }) => changes(
                 "FeatureGates",
-                format!("The feature gate {gate} is on by default from {minor} on ({release}): {effect}"),
+                format!("The feature gate {gate} is on by default from {minor} on ({ANNOUNCED_IN}): {effect}"),
                 remedy,
             ),
             Self::BuildNotSupported(build) => breaks(
@@ -299,7 +292,7 @@ impl Issues {
             Ok(ContainerRuntime::Containerd(installed)) => containerd::minimum_for(self.target, *installed)
                 .map(|minimum| UpgradeIssue::ContainerdTooOld { installed: *installed, minimum }),
             Ok(ContainerRuntime::CriDockerd) => {
-                self.reaches(RUNTIME_CONFIG_REQUIRED, node).then_some(UpgradeIssue::RuntimeConfigRequired)
+                without_runtime_config(node, self.target).map(UpgradeIssue::RuntimeConfigRequired)
             }
             Err(text) => Some(UpgradeIssue::UnknownRuntime(text.clone())),
         };
@@ -514,9 +507,9 @@ mod tests {
                 "v1.37.2",
                 "docker://28.1.0",
                 vec![
-                    "changes ContainerRuntime: kubelet 1.38 is to fail at its start with cri-dockerd before 0.3.17, whose version nodes do \
-                 not report. Check it on the nodes, and upgrade it first [a]",
-                    "changes FeatureGates: The feature gate WindowsCPUAndMemoryAffinity is on by default from 1.38 on (1.38.0-alpha.2): \
+                    "changes ContainerRuntime: kubelet 1.38 is announced to fail at its start (1.38.0-beta.0 does not yet) with cri-dockerd \
+                 before 0.3.17, whose version nodes do not report. Check it on the nodes, and upgrade it first [a]",
+                    "changes FeatureGates: The feature gate WindowsCPUAndMemoryAffinity is on by default from 1.38 on (1.38.0-beta.0): \
                  cpuManagerPolicy, memoryManagerPolicy and topologyManagerPolicy in the configuration of a node, which had no effect \
                  before, take effect with containerd 2.4 and later. Remove them where they are not wanted, or set the gate to false [a]",
                 ],

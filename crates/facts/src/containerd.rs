@@ -49,11 +49,12 @@ pub const POD_ANNOTATIONS: &str = "io.microsoft.virtualmachine.*";
 /// `options.SandboxIsolation` of the Hyper-V handler: 0 is process, 1 hypervisor.
 pub const SANDBOX_ISOLATION_HYPERV: i64 = 1;
 
-/// The first release that ignores `bin_dir` of [`BIN_DIR`], with a warning: it looks for the plugins of the CNI in [`CNI_BIN_DIR`]. A file of
-/// configuration version 2 has another table, and is migrated (`RELEASES.md` of v2.4.2, `plugins/cri/runtime/plugin.go`;
-/// kubernetes-sigs/windows-testing#593, read 2026-11-29).
+/// The first release that ignores [`BIN_DIR`], with a warning: it looks for the plugins of the CNI in [`CNI_BIN_DIR`]. A file of
+/// configuration version 2 has another table, and is migrated (`RELEASES.md` of v2.4.2, `plugins/cri/runtime/plugin.go`; `CniConfig` in
+/// `internal/cri/config/config.go` of v2.3.7, which has it, and v2.4.2; kubernetes-sigs/windows-testing#593, read 2026-11-29).
 pub const WITHOUT_BIN_DIR: ContainerdVersion = ContainerdVersion::new(2, 4, 0);
-/// The key that ends.
+/// The deprecated setting for a single directory of CNI plugins. The CRI plugin does not start if [`BIN_DIRS`] is set too. An empty string
+/// counts as unset.
 pub const BIN_DIR: Key = &["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dir"];
 /// The key that replaces it, a list.
 pub const BIN_DIRS: Key = &["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dirs"];
@@ -176,7 +177,8 @@ const fn v2((minor, patch): (u32, u32), end_of_life: Date, config_version: u32, 
     }
 }
 
-/// Every release line from [`OLDEST`] on, oldest first. For 1.7 and 2.0 only September 2026 and March 2027 are announced.
+/// Every release line from [`OLDEST`] on, oldest first. For 1.7 and 2.0 only September 2026 and March 2027 are announced; since 2026-03-10
+/// and 2025-11-07 two maintainers support them, for the versions of Kubernetes that GKE has with them.
 #[rustfmt::skip]
 pub const RELEASE_LINES: &[ReleaseLine] = &[
     V1_7,

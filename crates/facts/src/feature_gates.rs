@@ -21,7 +21,7 @@ mod table;
 
 use super::Minor;
 
-pub use announced::{ANNOUNCED, Announcement, GateChange, announced};
+pub use announced::{ANNOUNCED, Announcement, GateChange, RELEASE as ANNOUNCED_IN, announced};
 pub use dependencies::{
     CHECKED_SINCE as DEPENDENCIES_CHECKED_SINCE, DEPENDENCIES, UnmetDependency, unmet_dependencies,
 };

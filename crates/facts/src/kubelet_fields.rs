@@ -1,6 +1,6 @@
 //! The fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1): the first minor of each, its type, its support on
 //! Windows, its flag, its defaults, and whether the node agent writes it. No field was removed between 1.14 and 1.37. The fields of 1.38
-//! are those of `CHANGELOG-1.38.md` at 0411cc70 (pull request 142046).
+//! are those of v0.38.0-beta.0 (read 2026-11-29).
 //!
 //! Sources, of kubernetes/kubernetes if no repository is named:
 //! - names, types, first minors: kubernetes/kubelet, `config/v1beta1/types.go`, 1.14 to 1.36, v0.37.0-beta.0 and 63b3249

@@ -3,7 +3,7 @@
 //!
 //! Sources: `cmd/kubelet/app/options` of kubernetes/kubernetes, with `pkg/kubelet/config/flags.go` up to 1.34, and `logs/api/v1/options.go`
 //! of component-base, at v1.30.14, v1.34.4 and v1.37.2 (read 2026-11-29), which have every flag but `help`, `version` and
-//! `log-flush-frequency`; the same at 1.21, 1.23 and 1.25 to 1.36 (2026-08). The minor of a removal is that of the release notes: 1.24
+//! `log-flush-frequency`; the same at 1.21, 1.23 and 1.25 to 1.36 (2026-08); v1.38.0-beta.0 has those of 1.37. The minor of a removal is that of the release notes: 1.24
 //! (dockershim), 1.27, 1.31 (pull requests 122082 and 122363), 1.34 (122384 and 130161) and 1.35 (133779). Who sets a flag:
 //! `cmd/kubeadm/app/phases/kubelet/flags.go` at v1.34.4, rancher/rke2#9591, Azure/AgentBaker#4870.
 

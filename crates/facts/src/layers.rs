@@ -7,21 +7,13 @@
 //! - `mergeKubeletConfigurations` in `cmd/kubelet/app/server.go` of kubernetes/kubernetes, with #126630 and #127421 (1.32):
 //!   earlier versions lose a drop-in's `resolvConf`.
 
-use super::{ContainerdVersion, Minor, containerd::Key};
+use super::Minor;
 
 /// The configuration version of a drop-in for containerd 2.x. From 2.3 on containerd does not start with a drop-in
 /// whose version is higher than that of its main file. Version 3 works with main files of version 3 (2.0 to 2.2) and 4
 /// (from 2.3 on). With a main file of version 2, which containerd 2.x still reads, 2.0 to 2.2 ignore the CRI settings
 /// of that file.
 pub const DROP_IN_VERSION: u32 = 3;
-
-/// The deprecated setting for a single directory of CNI plugins, in the release lines that also have `bin_dirs`. The
-/// CRI plugin does not start if both are set. An empty string counts as unset.
-pub const CNI_BIN_DIR: Key = &["plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dir"];
-
-/// The first release that ignores [`CNI_BIN_DIR`], with a warning. Source: `CniConfig` in `internal/cri/config/config.go` of
-/// containerd 2.3.7, which has it, and 2.4.2, which does not.
-pub const WITHOUT_CNI_BIN_DIR: ContainerdVersion = ContainerdVersion::new(2, 4, 0);
 
 /// The first kubelet that reads `resolvConf` in a drop-in file (`--config-dir`). An earlier one needs the flag too.
 pub const RESOLV_CONF_IN_DROP_INS_SINCE: Minor = Minor(32);

@@ -7,7 +7,7 @@
 //! (69ec3a40, 2026-08-19); handler `docker` from `core/sandbox_run.go` of cri-dockerd v0.3.0; `RuntimeConfig` from KEP-4033 of
 //! kubernetes/enhancements (pull request 6087), `getCgroupDriverFromCRI` in `cmd/kubelet/app/server.go` of kubernetes/kubernetes at v1.37.2,
 //! which calls it on every system, and Mirantis/cri-dockerd pull request 425 (read 2026-11-29). Pull request 136731, which removes the
-//! fallback, was open in September 2026.
+//! fallback, was open in September 2026, and v1.38.0-beta.0 still has the fallback, with the metric `kubelet_cri_losing_support` for 1.38.0.
 
 use std::fmt;
 
@@ -16,8 +16,10 @@ use super::{
     containerd::{BUILT_IN_HANDLERS, HYPERV_HANDLER, PROCESS_HANDLER, release_line},
 };
 
-/// The first minor whose kubelet is to fail at its start without the call `RuntimeConfig` of the runtime. containerd has it from 2.0 on.
+/// The first minor whose kubelet is announced to fail at its start without the call `RuntimeConfig` of the runtime.
 pub const RUNTIME_CONFIG_REQUIRED: Minor = Minor(38);
+/// The first containerd with the call.
+pub const CONTAINERD_WITH_RUNTIME_CONFIG: ContainerdVersion = ContainerdVersion::new(2, 0, 0);
 /// The first cri-dockerd with the call. Nodes report the version of Docker Engine only.
 pub const CRI_DOCKERD_WITH_RUNTIME_CONFIG: &str = "0.3.17";
 

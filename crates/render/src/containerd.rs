@@ -9,7 +9,7 @@ use winpool_core::Problem;
 use winpool_facts::{
     Build, ContainerdVersion,
     containerd::{self as facts, CniBin, DropIn, Key, Keys, ReleaseLine},
-    layers::{self, DROP_IN_VERSION},
+    layers::DROP_IN_VERSION,
 };
 
 use super::{Scope, comment_lines, hosts};
@@ -209,8 +209,8 @@ fn cni_bin(file: &mut Table, line: &ReleaseLine, directory: &str, scope: Scope) 
         CniBin::Directory(key) => set(file, key, directory),
         CniBin::Directories(key) => {
             // containerd accepts only one of the two settings, and the main file may have the older one, which 2.4 does not read.
-            if scope == Scope::Layer && line.first < layers::WITHOUT_CNI_BIN_DIR {
-                set(file, layers::CNI_BIN_DIR, "");
+            if scope == Scope::Layer && line.first < facts::WITHOUT_BIN_DIR {
+                set(file, facts::BIN_DIR, "");
             }
             set(file, key, vec![directory]);
         }

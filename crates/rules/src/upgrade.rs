@@ -1,13 +1,14 @@
-//! What an upgrade ends on a node, by what its agent reports: flags and feature gates that a kubelet refuses, and settings that
-//! containerd ignores. A fact that is not known is no finding.
+//! What an upgrade ends on a node: container runtimes, and, by what its agent reports, flags and feature gates that a kubelet refuses,
+//! and settings that containerd ignores. A fact that is not known is no finding.
 
 use winpool_api::NodeFacts;
 use winpool_core::node::WindowsNode;
 use winpool_facts::{
-    ContainerdVersion, Minor,
+    ContainerRuntime, ContainerdVersion, Minor,
     containerd::{CNI_BIN_DIR, WITHOUT_BIN_DIR},
-    feature_gates::{GateState, announced, feature_gate, gate_state},
+    feature_gates::{ANNOUNCED_IN, GateState, announced, feature_gate, gate_state},
     kubelet_flags,
+    runtimes::{CONTAINERD_WITH_RUNTIME_CONFIG, CRI_DOCKERD_WITH_RUNTIME_CONFIG, RUNTIME_CONFIG_REQUIRED},
 };
 
 /// A setting on a node that ends. Both texts are sentences without the full stop.
@@ -23,8 +24,30 @@ pub struct EndedSetting {
 /// containerd that such a kubelet can have.
 pub fn ended_settings(node: &WindowsNode, facts: &NodeFacts, api_server: Option<Minor>) -> Vec<EndedSetting> {
     let next = node.kubelet_minor().map(|minor| Minor(minor.0 + 1)).max(api_server);
-    let of_kubelet = next.into_iter().flat_map(|minor| refused_by_kubelet(facts, minor));
+    let of_kubelet = next
+        .into_iter()
+        .flat_map(|minor| without_runtime_config(node, minor).into_iter().chain(refused_by_kubelet(facts, minor)));
     of_kubelet.chain(ignored_by_containerd(node, facts)).collect()
+}
+
+/// The container runtime of a node whose upgrade to a kubelet of the minor begins to need a call that it does not have.
+pub fn without_runtime_config(node: &WindowsNode, minor: Minor) -> Option<EndedSetting> {
+    node.kubelet_minor().filter(|kubelet| *kubelet < RUNTIME_CONFIG_REQUIRED && RUNTIME_CONFIG_REQUIRED <= minor)?;
+    let (runtime, remedy) = match node.runtime.as_ref().ok()? {
+        ContainerRuntime::Containerd(installed) if *installed >= CONTAINERD_WITH_RUNTIME_CONFIG => return None,
+        ContainerRuntime::Containerd(installed) => (
+            format!("containerd {installed}"),
+            format!("Upgrade it to {CONTAINERD_WITH_RUNTIME_CONFIG} or later first"),
+        ),
+        ContainerRuntime::CriDockerd => (
+            format!("cri-dockerd before {CRI_DOCKERD_WITH_RUNTIME_CONFIG}, whose version nodes do not report"),
+            "Check it on the nodes, and upgrade it first".to_owned(),
+        ),
+    };
+    let problem = format!(
+        "kubelet {RUNTIME_CONFIG_REQUIRED} is announced to fail at its start ({ANNOUNCED_IN} does not yet) with {runtime}"
+    );
+    Some(EndedSetting { problem, remedy })
 }
 
 /// The flags and feature gates with which a kubelet of the minor does not start.
@@ -154,6 +177,29 @@ mod tests {
         ];
         for (kubelet, api_server, facts, expected) in table {
             assert_eq!(ended(kubelet, "containerd://2.3.4", api_server, facts), expected, "{kubelet} {api_server:?}");
+        }
+    }
+
+    #[test]
+    fn a_runtime_without_a_call_ends_with_1_38() {
+        let of = |kubelet: &str, runtime: &str, api_server| ended(kubelet, runtime, api_server, &NodeFacts::default());
+        let fails = "kubelet 1.38 is announced to fail at its start (1.38.0-beta.0 does not yet) with";
+        let old = vec![format!("{fails} containerd 1.7.36. Upgrade it to 2.0.0 or later first")];
+        let docker = vec![format!(
+            "{fails} cri-dockerd before 0.3.17, whose version nodes do not report. Check it on the nodes, and upgrade it first"
+        )];
+        let table = [
+            ("v1.37.2", "containerd://1.7.36", None, old.clone()),
+            ("v1.37.2", "containerd://2.0.0", None, vec![]),
+            ("v1.37.2", "docker://28.1.0", None, docker),
+            ("v1.36.0", "containerd://1.7.36", None, vec![]),
+            ("v1.36.0", "containerd://1.7.36", Some(38), old),
+            ("v1.38.0", "containerd://1.7.36", None, vec![]),
+            ("", "containerd://1.7.36", Some(38), vec![]),
+            ("v1.37.2", "cri-o://1.30.0", None, vec![]),
+        ];
+        for (kubelet, runtime, api_server, expected) in table {
+            assert_eq!(of(kubelet, runtime, api_server), expected, "{kubelet} {runtime} {api_server:?}");
         }
     }
 

@@ -18,7 +18,6 @@ use winpool_api::{Cni, ContainerdSettings, RegistryMirror};
 use winpool_facts::{
     ContainerdVersion,
     containerd::{self as facts, CniBin, DIFFERS, DropIn, Keys, RELEASE_LINES, ReleaseLine},
-    layers::WITHOUT_CNI_BIN_DIR,
 };
 use winpool_render::{
     Scope,
@@ -363,7 +362,7 @@ fn the_cri_plugin_starts_with_a_layer_beside_the_older_setting_for_cni_plugins()
 
         // 1.7 reads `bin_dir` only, and 2.4 `bin_dirs` only.
         let unset = "bin_dir = \"\"\n";
-        let is_unset = matches!(line.keys.cni_bin, CniBin::Directories(_)) && line.first < WITHOUT_CNI_BIN_DIR;
+        let is_unset = matches!(line.keys.cni_bin, CniBin::Directories(_)) && line.first < facts::WITHOUT_BIN_DIR;
         assert_eq!(layer.contains(unset), is_unset);
         if is_unset {
             let refusal = failure(program, &combined(program, image_builder, &layer.replace(unset, ""))).unwrap();

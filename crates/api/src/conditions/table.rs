@@ -406,9 +406,9 @@ conditions! {
         row(reason::VOLUME_NOT_ENCRYPTED, TRUE, "BitLocker does not protect a volume with such a directory",
             "turn on BitLocker, unless the platform encrypts the disk"),
         row(reason::ENDS_WITH_UPGRADE, TRUE,
-            "the kubelet of the next minor does not start with a flag or a feature gate of a node, or containerd 2.4 ignores a setting \
-             in its file",
-            "follow the message before the upgrade: it names the setting, and the product that sets it if that is known").harm(Harm::Unsupported),
+            "the kubelet of the next minor does not start with a flag, a feature gate or the container runtime of a node, or containerd \
+             2.4 ignores a setting in its file",
+            "follow the message before the upgrade: it names what ends, and the product that sets it if that is known").harm(Harm::Unsupported),
         row(reason::SERVICE_NOT_RESTARTED, TRUE,
             "containerd, kubelet or kube-proxy is a service that Windows does not start again when it fails",
             "set its recovery with `sc.exe failure`, as the message says"),

@@ -1,9 +1,9 @@
-//! Changes of feature gates in a minor that was not released when its changelog was read. They may still change, so they are
+//! Changes of feature gates in a minor that was not released when its sources were read. They may still change, so they are
 //! warnings.
 //!
-//! Source: `CHANGELOG/CHANGELOG-1.38.md` of kubernetes/kubernetes at 0411cc70, which has 1.38.0-alpha.1 and alpha.2 (read 2026-11-29).
-//! Pull request 142125, open when it was read, would remove WinDSR and WinOverlay too. That StrictIPCIDRValidation is locked follows from
-//! pull request 141979, merged in September 2026: its tests switch the gate off only as 1.37.
+//! Sources: the files of [`super`] at v1.38.0-beta.0 of kubernetes/kubernetes and v0.38.0-beta.0 of its libraries, compared with those of
+//! 1.37.2 (Go modules, read 2026-11-29): every gate that is removed or locked. Of the defaults that change, only the one that changes what
+//! a Windows node does is a row.
 
 use super::Minor;
 
@@ -26,8 +26,6 @@ pub struct Announcement {
     /// The first minor with the change.
     pub minor: Minor,
     pub change: GateChange,
-    /// The first release whose changelog has it.
-    pub release: &'static str,
 }
 
 impl Announcement {
@@ -41,15 +39,19 @@ impl Announcement {
     }
 }
 
-const ALPHA_1: &str = "1.38.0-alpha.1";
-const ALPHA_2: &str = "1.38.0-alpha.2";
+/// The release that was read.
+pub const RELEASE: &str = "1.38.0-beta.0";
 
-const fn removed(gate: &'static str, release: &'static str) -> Announcement {
-    Announcement { gate, minor: Minor(38), change: GateChange::Removed, release }
+const fn row(gate: &'static str, change: GateChange) -> Announcement {
+    Announcement { gate, minor: Minor(38), change }
 }
 
-const fn locked(gate: &'static str, release: &'static str) -> Announcement {
-    Announcement { gate, minor: Minor(38), change: GateChange::Locked(true), release }
+const fn removed(gate: &'static str) -> Announcement {
+    row(gate, GateChange::Removed)
+}
+
+const fn locked(gate: &'static str) -> Announcement {
+    row(gate, GateChange::Locked(true))
 }
 
 /// The announced change of a gate.
@@ -59,31 +61,52 @@ pub fn announced(gate: &str) -> Option<&'static Announcement> {
 
 /// Every announced change, sorted by gate.
 pub const ANNOUNCED: &[Announcement] = &[
-    removed("AggregatedDiscoveryRemoveBetaType", ALPHA_1),
-    removed("CRDValidationRatcheting", ALPHA_1),
-    removed("CustomResourceFieldSelectors", ALPHA_1),
-    locked("DRADeviceTaintRules", ALPHA_1),
-    locked("DRADeviceTaints", ALPHA_1),
-    removed("DynamicResourceAllocation", ALPHA_1),
-    locked("EnvFiles", ALPHA_1),
-    locked("HPAGeneration", ALPHA_2),
-    removed("KubeletTracing", ALPHA_1),
-    removed("MatchLabelKeysInPodAffinity", ALPHA_2),
-    removed("PodSchedulingReadiness", ALPHA_1),
-    removed("SeparateTaintEvictionController", ALPHA_1),
-    removed("ServiceAccountTokenPodNodeInfo", ALPHA_1),
-    locked("StrictIPCIDRValidation", "1.38 (pull request 141979)"),
-    Announcement {
-        gate: "WindowsCPUAndMemoryAffinity",
-        minor: Minor(38),
-        change: GateChange::On {
+    removed("AggregatedDiscoveryRemoveBetaType"),
+    removed("AllowOverwriteTerminationGracePeriodSeconds"),
+    locked("AuthorizePodWebsocketUpgradeCreatePermission"),
+    removed("CRDValidationRatcheting"),
+    removed("CustomResourceFieldSelectors"),
+    locked("DRADeviceBindingConditions"),
+    locked("DRADeviceTaintRules"),
+    locked("DRADeviceTaints"),
+    locked("DRAPartitionableDevices"),
+    removed("DisableAllocatorDualWrite"),
+    removed("DynamicResourceAllocation"),
+    locked("EnvFiles"),
+    removed("ExecProbeTimeout"),
+    locked("ExtendWebSocketsToKubelet"),
+    locked("HPAGeneration"),
+    removed("InPlacePodVerticalScaling"),
+    removed("JobManagedBy"),
+    removed("KubeletTracing"),
+    removed("MatchLabelKeysInPodAffinity"),
+    removed("MultiCIDRServiceAllocator"),
+    removed("NFTablesProxyMode"),
+    removed("NodeSwap"),
+    removed("PodGroupPreemptionPolicy"),
+    removed("PodSchedulingReadiness"),
+    locked("PortForwardWebsockets"),
+    removed("PreferSameTrafficDistribution"),
+    removed("RecoverVolumeExpansionFailure"),
+    removed("SeparateTaintEvictionController"),
+    removed("ServiceAccountTokenJTI"),
+    removed("ServiceAccountTokenNodeBinding"),
+    removed("ServiceAccountTokenNodeBindingValidation"),
+    removed("ServiceAccountTokenPodNodeInfo"),
+    locked("StrictIPCIDRValidation"),
+    removed("SupplementalGroupsPolicy"),
+    locked("TranslateStreamCloseWebsocketRequests"),
+    removed("WinDSR"),
+    removed("WinOverlay"),
+    row(
+        "WindowsCPUAndMemoryAffinity",
+        GateChange::On {
             effect: "cpuManagerPolicy, memoryManagerPolicy and topologyManagerPolicy in the configuration of a node, which had no \
                      effect before, take effect with containerd 2.4 and later",
             remedy: "Remove them where they are not wanted, or set the gate to false",
         },
-        release: ALPHA_2,
-    },
-    removed("WindowsHostNetwork", ALPHA_1),
+    ),
+    removed("WindowsHostNetwork"),
 ];
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use winpool_core::Problem;
 use winpool_facts::{
     Minor,
     feature_gates::{
-        DEPENDENCIES_CHECKED_SINCE, GateChange, GateState, NEWEST_READ, OLDEST_READ, UnmetDependency, announced,
-        feature_gate, gate_state, unmet_dependencies,
+        ANNOUNCED_IN, DEPENDENCIES_CHECKED_SINCE, GateChange, GateState, NEWEST_READ, OLDEST_READ, UnmetDependency,
+        announced, feature_gate, gate_state, unmet_dependencies,
     },
     named_enum,
 };
@@ -63,8 +63,7 @@ fn check_gate(component: GatedProgram, name: &str, value: bool, problems: &mut P
             GateChange::On { .. } => "enables the gate".to_owned(),
         };
         let wrong = format!(
-            "{} {change}: {} {} will not start with this setting",
-            announced.release,
+            "{ANNOUNCED_IN} {change}: {} {} will not start with this setting",
             component.name(),
             announced.minor
         );
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_alpha_of_the_next_minor_refuses_is_a_warning() {
+    fn what_a_beta_of_the_next_minor_refuses_is_a_warning() {
         let warnings = |name: &str, value| -> Vec<String> {
             let mut problems = Problems::default();
             check(GatedProgram::Kubelet, &gates(&[(name, value)]), &mut problems);
@@ -196,22 +195,22 @@ mod tests {
         assert_eq!(
             warnings("WindowsHostNetwork", true),
             [
-                "spec.kubelet.featureGates.WindowsHostNetwork: 1.38.0-alpha.1 removes the gate: kubelet 1.38 will not start with \
+                "spec.kubelet.featureGates.WindowsHostNetwork: 1.38.0-beta.0 removes the gate: kubelet 1.38 will not start with \
               this setting: remove it before the upgrade to 1.38"
             ]
         );
         assert_eq!(
             warnings("EnvFiles", false),
             [
-                "spec.kubelet.featureGates.EnvFiles: 1.38.0-alpha.1 locks the gate to true: kubelet 1.38 will not start with this \
+                "spec.kubelet.featureGates.EnvFiles: 1.38.0-beta.0 locks the gate to true: kubelet 1.38 will not start with this \
               setting: remove it before the upgrade to 1.38"
             ]
         );
         assert_eq!(
             warnings("StrictIPCIDRValidation", false),
             [
-                "spec.kubelet.featureGates.StrictIPCIDRValidation: 1.38 (pull request 141979) locks the gate to true: kubelet 1.38 \
-              will not start with this setting: remove it before the upgrade to 1.38"
+                "spec.kubelet.featureGates.StrictIPCIDRValidation: 1.38.0-beta.0 locks the gate to true: kubelet 1.38 will not start \
+              with this setting: remove it before the upgrade to 1.38"
             ]
         );
         assert_eq!(warnings("EnvFiles", true), [""; 0]);

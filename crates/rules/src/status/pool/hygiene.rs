@@ -1,10 +1,11 @@
-//! The flag about the hygiene of nodes, from the facts that their agents report. A fact that is not known is no finding.
+//! The flag about the hygiene of nodes, from their versions and the facts that their agents report. A fact that is not known is no
+//! finding.
 //!
 //! Sources, read in 2026-11: kubernetes/website, `concepts/security/windows-security.md` (Secrets are files in clear text: limit
 //! who can read them, and encrypt the volume with BitLocker); kubernetes/kubernetes, `pkg/util/filesystem/util_windows.go`
 //! (ContainerUser has the rights of BUILTIN\Users).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use winpool_api::{
     NodeFacts,
@@ -58,10 +59,12 @@ fn findings_of(facts: &NodeFacts, ended: Vec<EndedSetting>) -> impl Iterator<Ite
     readable.chain(ended).chain(encryption).chain(ending)
 }
 
+/// The facts about a node without an agent.
+static UNKNOWN: LazyLock<NodeFacts> = LazyLock::new(NodeFacts::default);
+
 fn of_node<'a>(input: &'a ReportInput, node: &'a WindowsNode) -> impl Iterator<Item = Finding> {
-    let facts = input.snapshot.facts(node);
-    let found = facts.map(|facts| findings_of(facts, ended_settings(node, facts, input.snapshot.api_server)));
-    found.into_iter().flatten()
+    let facts = input.snapshot.facts(node).unwrap_or(&UNKNOWN);
+    findings_of(facts, ended_settings(node, facts, input.snapshot.api_server))
 }
 
 /// The messages about the nodes of the pool, by reason.
