@@ -446,6 +446,8 @@ mod tests {
         let from_1_31 = [
             "changes KnownIssues: CVE-2024-9042 ends with kubelet v1.34.0: who can query `nodes/*/logs` can run commands on \
              the node [a]",
+            "changes KnownIssues: CVE-2025-1767 ends with kubelet v1.34.0: who can create pods can read git repositories on \
+             the node [a]",
             "changes KnownIssues: Which of these issues of kube-proxy 1.34 begin is not determinable, because pods are not \
              read: kubernetes-134031, kubernetes-135146, kubernetes-135631, kubernetes-136241, kubernetes-138000. Use \
              kube-proxy v1.34.8 or later [a]",
@@ -455,7 +457,7 @@ mod tests {
             "changes KnownIssues: kubernetes-140066 is in kubelet 1.36 below v1.36.3: the kubelet leaks memory with each \
              sync of a pod. Upgrade to v1.36.3 or later [b]",
             "changes KnownIssues: Which of these issues of kube-proxy 1.36 begin is not determinable, because pods are not \
-             read: kubernetes-138000. Use kube-proxy v1.36.1 or later [b]",
+             read: kubernetes-138000, kubernetes-141489. Use kube-proxy v1.36.5 or later [b]",
         ];
         assert_eq!(all_messages(json!({}), &nodes[1..], 36).0, to_1_36);
         assert_eq!(

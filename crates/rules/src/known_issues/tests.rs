@@ -107,7 +107,7 @@ fn an_issue_needs_an_affected_version_and_its_precondition_and_names_the_input_t
 
 #[test]
 fn the_newest_patches_of_supported_versions_have_nothing_to_report() {
-    let kubelets = ["v1.34.10", "v1.35.7", "v1.36.3", "v1.37.2"];
+    let kubelets = ["v1.34.13", "v1.35.10", "v1.36.6", "v1.37.2"];
     let newest = RELEASE_LINES.iter().filter(|line| line.end_of_life > jiff::civil::date(2026, 11, 26));
     let runtimes: Vec<_> = newest.map(|line| format!("containerd://{}", line.newest)).collect();
     assert!(runtimes.len() > 1);
