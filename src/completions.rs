@@ -50,7 +50,7 @@ _NAME_subjects() {
 
 /// The same for fish.
 const FISH: &str = "\
-complete -c NAME -n \"__fish_SEEN_using_subcommand status; or __fish_SEEN_using_subcommand migrate\" -f -a \"(NAME __complete --pools -- status '' 2>/dev/null)\"
+complete -c NAME -n \"__fish_SEEN_using_subcommand status; or __fish_SEEN_using_subcommand migrate; or __fish_SEEN_using_subcommand verify\" -f -a \"(NAME __complete --pools -- status '' 2>/dev/null)\"
 complete -c NAME -n \"__fish_SEEN_using_subcommand doctor\" -f -a \"(NAME __complete --pools -- doctor '' 2>/dev/null) node/ pod/\"
 complete -c NAME -n \"__fish_SEEN_using_subcommand plan; or __fish_SEEN_using_subcommand cleanup\" -l pool -x -a \"(NAME __complete --pools -- status '' 2>/dev/null)\"
 ";

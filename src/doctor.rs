@@ -132,7 +132,7 @@ fn parse_subject(typed: &str, namespace: String) -> Result<DiagnosisSubject, Com
 }
 
 /// A duration of at most a week.
-fn positive(option: &str, typed: &str) -> Result<SignedDuration, CommandError> {
+pub(super) fn positive(option: &str, typed: &str) -> Result<SignedDuration, CommandError> {
     let parsed = duration::parse(typed).map(SignedDuration::from_nanos);
     let is_valid = |parsed: &SignedDuration| parsed.is_positive() && *parsed <= SignedDuration::from_hours(168);
     let text = || format!("{option}: `{typed}` is no duration of at most 168h. Write for instance 30s or 2m");

@@ -15,6 +15,7 @@ mod doctor;
 mod evidence;
 mod explain;
 mod input;
+mod junit;
 pub mod lint;
 mod migrate;
 mod node_logs;
@@ -29,6 +30,7 @@ pub mod render;
 mod run;
 mod signals;
 mod status;
+mod verify;
 mod workloads;
 
 use std::process::ExitCode;
@@ -70,6 +72,8 @@ enum Command {
     Lint(lint::Args),
     /// Check whether a pool's workloads would run on another Windows version or in another pool (read-only)
     Migrate(migrate::Args),
+    /// Run Jobs on the nodes of a pool, which check that pods run and reach each other, and remove them
+    Verify(verify::Args),
     /// Write pools and profiles for the existing Windows nodes of a cluster, for review (read-only)
     Adopt(adopt::Args),
     /// Remove the labels, taints and objects that winpool added, after it was uninstalled
@@ -109,6 +113,7 @@ impl Cli {
             Command::Plan(args) => plan::run(args),
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Migrate(args) => migrate::run(args),
+            Command::Verify(args) => verify::run(args),
             Command::Adopt(args) => adopt::run(args),
             Command::Cleanup(args) => cleanup::run(args),
             Command::Explain(args) => explain::run(args),

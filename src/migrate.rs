@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 use winpool_api::names::DEFAULT_NAMESPACE;
 use winpool_check::{
     add_ons::AddOnFit,
-    migrate::{Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, PoolCapacity, WorkloadMigration},
+    migrate::{
+        Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, PoolCapacity, Step, WorkloadMigration, steps,
+    },
 };
-use winpool_core::{image::Reference, text::counted};
+use winpool_core::{foreign_text::escaped_lines, image::Reference, text::counted};
 use winpool_facts::{OsVersion, add_ons::Fit, builds};
 use winpool_operator::cluster;
 use winpool_rules::pool::Snapshot;
@@ -33,6 +35,9 @@ pub(super) struct Args {
     /// The new Windows version of the pool's nodes, such as ltsc2025 or 10.0.26100, or the pool to move the workloads to
     #[arg(long, value_name = "VERSION|POOL")]
     to: String,
+    /// Also print the move as steps: the new pool, waves of workloads, what stays behind, and commands. Nothing is executed
+    #[arg(long)]
+    plan: bool,
     /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
@@ -50,7 +55,7 @@ pub(super) struct Args {
 
 /// Prints the outcome for each workload. Fails if one would not run or is unknown, or the capacity is not sufficient.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
-    let Args { pool, to, namespace, output: format, registry, registries, cluster } = args;
+    let Args { pool, to, plan, namespace, output: format, registry, registries, cluster } = args;
     let namespace = input::namespace(namespace)?;
     let runtime = connect::runtime()?;
     let (snapshot, (pods, controllers)) = runtime.block_on(async {
@@ -77,9 +82,14 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
             "WindowsNodePool {pool}{other} has an invalid spec or is being deleted. See kubectl describe wnp"
         ))
     })?;
+    let steps = plan.then(|| steps(&planner, &pool, &target, &lookups)).flatten();
     output::print(&match format {
-        ReportFormat::Text => text(&pool, &target, &migration),
-        ReportFormat::Json => format!("{:#}\n", as_json(&pool, &target, &migration)),
+        ReportFormat::Text => text(&pool, &target, &migration) + &numbered(steps.as_deref().unwrap_or_default()),
+        ReportFormat::Json => {
+            let mut report = as_json(&pool, &target, &migration);
+            steps.iter().for_each(|steps| report["steps"] = json!(steps));
+            format!("{report:#}\n")
+        }
     })?;
     summary(&migration).map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
 }
@@ -148,6 +158,15 @@ fn text(pool: &str, target: &MigrationTarget, migration: &Migration) -> String {
         let _ = writeln!(text, "Capacity: {}", capacity.description());
     }
     text
+}
+
+/// The steps, of which a blank line precedes the first.
+fn numbered(steps: &[Step]) -> String {
+    let step = |(index, step): (usize, &Step)| {
+        let blank = if index == 0 { "\n" } else { "" };
+        format!("{blank}{}. {}", index + 1, escaped_lines(&step.to_string()))
+    };
+    steps.iter().enumerate().map(step).collect()
 }
 
 fn as_json(pool: &str, target: &MigrationTarget, migration: &Migration) -> Value {

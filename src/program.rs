@@ -13,10 +13,11 @@ const PLUGIN: &str = "kubectl-winpool";
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("crds", &["", "--out crds"]),
     ("render", &["pools/", "pools/ --nodes nodes.yaml", "-f pools/ --kubernetes 1.34 --out rendered"]),
-    ("status", &["", "web-2022 batch-2019 -o json", "web-2022 --watch"]),
+    ("status", &["", "web-2022 batch-2019 -o json", "web-2022 --watch", "--capacity"]),
     ("doctor", &["pool/web-2022", "pod/cart-0 -n shop -o json", "node/win-1 --node-logs --bundle win-1"]),
     ("plan", &["", "pools/ --context staging", "--pool web-2022", "--kubernetes 1.36"]),
-    ("migrate", &["web-2022 --to ltsc2025", "web-2022 --to web-2025 --registry"]),
+    ("migrate", &["web-2022 --to ltsc2025", "web-2022 --to web-2025 --registry", "web-2022 --to ltsc2025 --plan"]),
+    ("verify", &["web-2022", "web-2022 --dry-run", "web-2022 -n shop --timeout 15m -o junit"]),
     ("adopt", &["", "--out pools --pool-label team", "--nodes cluster.yaml -o json"]),
     ("cleanup", &["--dry-run", "--pool web-2022", "--yes"]),
     ("explain", &["", "WouldStrand", "NodesTainted/Contested", "host-network"]),

@@ -28,6 +28,9 @@ pub(super) struct Args {
     /// Print the progress of rollouts and rotations until none runs, then the status
     #[arg(short, long)]
     watch: bool,
+    /// Also print the capacity of each pool: pods, addresses, requests and volumes. It reads all pods
+    #[arg(long)]
+    capacity: bool,
     /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
@@ -40,12 +43,12 @@ pub(super) struct Args {
 
 /// Prints the status. Fails if a pool has a problem, or does not exist.
 pub(super) fn run(args: Args) -> Result<(), CommandError> {
-    let Args { pools, watch, namespace, output: format, cluster } = args;
+    let Args { pools, watch, capacity, namespace, output: format, cluster } = args;
     let namespace = input::namespace(namespace)?;
     let names: BTreeSet<String> = pools.into_iter().collect();
     let overview = connect::runtime()?.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
-        let reader = Reader { client: progress.counting(cluster.client().await?), namespace, names };
+        let reader = Reader { client: progress.counting(cluster.client().await?), namespace, names, capacity };
         let pools = reader.pools().await?;
         check_names("", reader.names.iter().map(String::as_str), pools.names())?;
         let overview = reader.overview(pools.clone()).await;

@@ -1,65 +1,36 @@
-//! Findings as a JUnit report, for GitLab, Jenkins and Azure Pipelines: a test suite for each file, and a test case for
-//! each finding.
+//! Findings as a JUnit report: a test suite for each file, and a test case for each finding.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 use winpool_check::lint::{LintReport, LocatedFinding, Severity};
 
+use crate::junit::{self, Case, CaseResult, Suite};
+
 /// The report. Findings of a severity that `fails` are failures, the others are passed test cases with an output.
 pub fn text(report: &LintReport, fails: impl Fn(Severity) -> bool) -> String {
-    let mut files: BTreeMap<&str, Vec<&LocatedFinding>> =
-        report.files.iter().map(|file| (file.as_str(), Vec::new())).collect();
+    let mut files: BTreeMap<&str, Vec<Case>> = report.files.iter().map(|file| (file.as_str(), Vec::new())).collect();
     for found in &report.findings {
-        files.entry(&found.file).or_default().push(found);
+        files.entry(&found.file).or_default().push(case(found, fails(found.severity)));
     }
-    let failures = |all: &[&LocatedFinding]| all.iter().filter(|found| fails(found.severity)).count();
-    // A file without findings is one passed test case.
-    let tests: usize = files.values().map(|found| found.len().max(1)).sum();
-    let failed: usize = files.values().map(|found| failures(found)).sum();
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"winpool lint\" tests=\"{tests}\" failures=\"{failed}\">\n"
-    );
-    for (file, found) in files {
-        let (name, count, failed) = (escaped(file), found.len().max(1), failures(&found));
-        let _ = writeln!(text, "  <testsuite name=\"{name}\" tests=\"{count}\" failures=\"{failed}\">");
-        if found.is_empty() {
-            let _ = writeln!(text, "    <testcase name=\"no findings\" classname=\"{name}\" file=\"{name}\"/>");
+    let suite = |(file, mut cases): (&str, Vec<Case>)| {
+        if cases.is_empty() {
+            let file = Some((file.to_owned(), None));
+            cases.push(Case { name: "no findings".to_owned(), file, result: CaseResult::Passed });
         }
-        found.into_iter().for_each(|found| test_case(found, fails(found.severity), &mut text));
-        text.push_str("  </testsuite>\n");
-    }
-    text + "</testsuites>\n"
-}
-
-fn test_case(found: &LocatedFinding, fails: bool, text: &mut String) {
-    let LocatedFinding { file, line, finding, severity, object } = found;
-    let name = escaped(&format!("{} in line {line}: {object} {}", finding.code, finding.path));
-    let (name, file) = (name.trim_end(), escaped(file));
-    let problem = escaped(&finding.problem);
-    let details = escaped(&format!("{file}:{line}: {} Remedy: {}.", finding.message(), finding.remedy));
-    let _ = writeln!(text, "    <testcase name=\"{name}\" classname=\"{file}\" file=\"{file}\" line=\"{line}\">");
-    let _ = match fails {
-        true => writeln!(text, "      <failure type=\"{severity}\" message=\"{problem}\">{details}</failure>"),
-        false => writeln!(text, "      <system-out>{severity}: {details}</system-out>"),
+        Suite { name: file.to_owned(), cases }
     };
-    text.push_str("    </testcase>\n");
+    junit::text("winpool lint", &files.into_iter().map(suite).collect::<Vec<_>>())
 }
 
-/// A text in an attribute or element, without the characters that XML 1.0 excludes.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for char in text.chars() {
-        match char {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' => escaped.push_str("&#10;"),
-            char if char.is_control() || ['\u{fffe}', '\u{ffff}'].contains(&char) => escaped.push('\u{fffd}'),
-            char => escaped.push(char),
-        }
-    }
-    escaped
+fn case(found: &LocatedFinding, fails: bool) -> Case {
+    let LocatedFinding { file, line, finding, severity, object } = found;
+    let name = format!("{} in line {line}: {object} {}", finding.code, finding.path);
+    let details = format!("{file}:{line}: {} Remedy: {}.", finding.message(), finding.remedy);
+    let result = match fails {
+        true => CaseResult::Failure(severity.to_string(), finding.problem.clone(), details),
+        false => CaseResult::Output(format!("{severity}: {details}")),
+    };
+    Case { name: name.trim_end().to_owned(), file: Some((file.clone(), Some(*line))), result }
 }
 
 #[cfg(test)]

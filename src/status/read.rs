@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kube::Client;
+use k8s_openapi::api::storage::v1::CSINode;
+use kube::{Api, Client, api::ListParams};
 use winpool_core::Objects;
 use winpool_operator::cluster;
 use winpool_rules::{
     ownership::Ownership,
     pool::{Pool, Snapshot},
-    status::overview::{self, MachineObject, ObservedCluster, Overview},
+    status::overview::{self, AttachLimits, MachineObject, ObservedCluster, Overview},
 };
 
 use super::{CommandError, input};
@@ -18,6 +19,8 @@ pub struct Reader {
     pub namespace: String,
     /// The requested pools; all if it is empty.
     pub names: BTreeSet<String>,
+    /// Whether the capacity of pools is asked for.
+    pub capacity: bool,
 }
 
 impl Reader {
@@ -36,7 +39,9 @@ impl Reader {
         let mut notes = Vec::new();
         let snapshot = self.snapshot(pools.clone(), &mut notes).await;
         let machines = self.machines(&pools, &mut notes).await;
-        let observed = ObservedCluster { snapshot, machines, notes, namespace: self.namespace.clone(), pools };
+        let attach_limits = if self.capacity { Some(self.attach_limits(&mut notes).await) } else { None };
+        let observed =
+            ObservedCluster { snapshot, machines, attach_limits, notes, namespace: self.namespace.clone(), pools };
         Overview::new(&observed, &self.names)
     }
 
@@ -45,7 +50,7 @@ impl Reader {
     }
 
     async fn snapshot(&self, pools: Objects<Pool>, notes: &mut Vec<String>) -> Option<Snapshot> {
-        let needs_pods = self.requested(&pools).any(|pool| overview::needs_pods(pool));
+        let needs_pods = self.capacity || self.requested(&pools).any(|pool| overview::needs_pods(pool));
         let read = cluster::list_snapshot_of(&self.client, &self.namespace, pools).await;
         let snapshot = read
             .map_err(|error| notes.push(format!("the affected nodes and the nodes in no pool are not listed: {error}")))
@@ -63,10 +68,26 @@ impl Reader {
                 Snapshot { workloads: overview::workloads(&snapshot), ..snapshot }
             }
             Err(error) => {
-                notes.push(format!("the affected workloads are not listed: {error}"));
+                notes.push(format!("pods are not read, so affected workloads and capacity are not shown: {error}"));
                 snapshot
             }
         })
+    }
+
+    async fn attach_limits(&self, notes: &mut Vec<String>) -> AttachLimits {
+        let nodes = match Api::<CSINode>::all(self.client.clone()).list(&ListParams::default()).await {
+            Ok(nodes) => nodes.items,
+            Err(error) => {
+                notes.push(format!("the attach limits of volumes are not shown: {}", cluster::explain(&error)));
+                Vec::new()
+            }
+        };
+        let limits = |node: CSINode| {
+            let drivers = node.spec.drivers.into_iter();
+            let limit = drivers.filter_map(|one| Some((one.name, i64::from(one.allocatable?.count?))));
+            (node.metadata.name.unwrap_or_default(), limit.collect())
+        };
+        nodes.into_iter().map(limits).collect()
     }
 
     /// The objects of Cluster API in the namespaces that the status of pools names.

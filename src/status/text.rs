@@ -53,6 +53,9 @@ fn add_pool(pool: &PoolOverview, width: usize, text: &mut String) {
     for line in pool.progress.iter().map(progress).filter(|line| !line.is_empty()) {
         let _ = writeln!(text, "  {}", escaped(&line));
     }
+    if let Some(capacity) = &pool.capacity {
+        let _ = writeln!(text, "  {}", escaped(&capacity.to_string()));
+    }
     pool.problems.iter().for_each(|problem| add_problem(problem, text));
 }
 

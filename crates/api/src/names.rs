@@ -31,6 +31,10 @@ pub mod label {
     pub const MANAGED_BY_VALUE: &str = "winpool";
     /// The pool of a node or an object.
     pub const POOL: &str = "winpool.dev/pool";
+    /// On an object of `winpool verify`: the name that its objects begin with.
+    pub const VERIFY: &str = "winpool.dev/verify";
+    /// On a Pod and a Job of `winpool verify`: the part of a check that it is.
+    pub const PROBE: &str = "winpool.dev/probe";
     /// On a namespace, set by its owner: the RuntimeClass that an optional admission policy gives to Windows pods.
     pub const DEFAULT_RUNTIME_CLASS: &str = "winpool.dev/default-runtime-class";
     /// The prefix of the labels of a node for the releases whose images it runs in process isolation, such as

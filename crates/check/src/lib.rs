@@ -9,3 +9,4 @@ pub mod manifests;
 pub mod migrate;
 pub mod render;
 pub mod upgrade;
+pub mod verify;

@@ -7,12 +7,10 @@ use std::{
 
 use serde::Serialize;
 use winpool_api::names::label;
-use winpool_core::{
-    image::{Compatibility, ImageEvidence, Reference, tag},
-    node::WindowsNode,
-};
+use winpool_core::image::{Compatibility, ImageEvidence, Reference, tag};
 use winpool_facts::{Build, Minor, OsVersion};
 use winpool_rules::{
+    capacity::{Amount, Capacity},
     operation::{Action, Body},
     pool::{
         Pool, RuntimeClassView, Snapshot, Spec,
@@ -34,8 +32,7 @@ use winpool_workload::{
 
 use super::add_ons::{self, AddOnFit};
 
-/// The taint of a cordoned node: kubernetes/website, "Taints and Tolerations".
-const CORDONED: &str = "node.kubernetes.io/unschedulable";
+pub use steps::{Step, steps};
 
 /// The destination of a pool's workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,13 +64,6 @@ pub struct WorkloadMigration {
     pub message: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Amount {
-    /// Memory in bytes.
-    pub memory: i64,
-    pub pods: i64,
-}
-
 /// The capacity of the other pool, by sums over its nodes. Whether every pod fits a node depends on the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCapacity {
@@ -90,18 +80,6 @@ pub struct Migration {
     pub add_ons: Vec<AddOnFit>,
     /// The capacity of the other pool; `None` if the pool's own nodes change.
     pub capacity: Option<PoolCapacity>,
-}
-
-impl Amount {
-    /// The sum of two amounts; saturates at `i64::MAX`.
-    fn plus(self, other: Self) -> Self {
-        Self { memory: self.memory.saturating_add(other.memory), pods: self.pods.saturating_add(other.pods) }
-    }
-
-    fn requested_by<'p>(pods: impl Iterator<Item = &'p Arc<Pod>>) -> Self {
-        let amount = |pod: &Arc<Pod>| Self { memory: pod.template.memory_request(), pods: 1 };
-        pods.map(amount).fold(Self::default(), Self::plus)
-    }
 }
 
 impl PoolCapacity {
@@ -194,6 +172,17 @@ impl<'a> MigrationPlanner<'a> {
 
     /// Predicts the migration of the workloads of a pool; `None` if the pool does not exist or its spec is invalid.
     pub fn plan(&self, pool: &str, target: &MigrationTarget, lookups: &Lookups) -> Option<Migration> {
+        self.plan_changed(pool, target, lookups, |_| None)
+    }
+
+    /// The same, after the templates of controllers were changed.
+    fn plan_changed(
+        &self,
+        pool: &str,
+        target: &MigrationTarget,
+        lookups: &Lookups,
+        change: impl Fn(&Template) -> Option<Template>,
+    ) -> Option<Migration> {
         let after = snapshot_after(self.snapshot, pool, target)?;
         let state = after.scheduling_state();
         let destination = match target {
@@ -203,7 +192,11 @@ impl<'a> MigrationPlanner<'a> {
         let planner = Planner::new(&after);
         let hosts = planner.members(destination).filter_map(|node| node.labels.get(label::HOSTNAME).cloned()).collect();
         let destination = Destination { state: &state, pool: state.pool(destination)?, hosts, lookups };
-        let workloads = self.workloads(pool);
+        let mut workloads = self.workloads(pool);
+        let changed: Vec<_> = workloads.iter().map(|workload| workload.template.and_then(&change)).collect();
+        for (workload, changed) in workloads.iter_mut().zip(&changed) {
+            workload.template = changed.as_ref().or(workload.template);
+        }
         let migration = |workload: &PoolWorkload| {
             let (outcome, message) = destination.outcome(workload);
             WorkloadMigration { workload: workload.name.clone(), pods: workload.pods.len(), outcome, message }
@@ -230,21 +223,11 @@ impl<'a> MigrationPlanner<'a> {
 
     fn capacity<'p>(&self, pool: &str, moved: impl Iterator<Item = &'p Arc<Pod>>) -> PoolCapacity {
         let planner = Planner::new(self.snapshot);
-        let schedulable = planner.members(pool).filter(|node| is_schedulable(node));
-        let nodes: HashMap<&str, &WindowsNode> = schedulable.map(|node| (node.name.as_str(), node)).collect();
-        let allocatable = |node: &&WindowsNode| Amount {
-            memory: node.allocatable.memory.unwrap_or_default(),
-            pods: node.allocatable.pods.unwrap_or_default(),
-        };
-        let allocatable = nodes.values().map(allocatable).fold(Amount::default(), Amount::plus);
-        let is_on_them =
-            |pod: &&Arc<Pod>| !pod.finished && pod.node.as_deref().is_some_and(|node| nodes.contains_key(node));
-        let requested = Amount::requested_by(self.pods.iter().filter(is_on_them));
-        let free = Amount {
-            memory: allocatable.memory.saturating_sub(requested.memory),
-            pods: allocatable.pods.saturating_sub(requested.pods),
-        };
-        PoolCapacity { free, required: Amount::requested_by(moved) }
+        let free = Capacity::of(planner.members(pool), &self.pods).free;
+        PoolCapacity {
+            free,
+            required: moved.map(|pod| Amount::of(&pod.template)).fold(Amount::default(), Amount::plus),
+        }
     }
 }
 
@@ -258,11 +241,6 @@ fn add_ons(workloads: &[PoolWorkload<'_>], pool: &PoolState, minor: Option<Minor
 fn is_first_pool(pool: &str, template: &Template, state: &SchedulingState) -> bool {
     let pools = EffectiveSpec::of(template, state).map(|effective| effective.windows_pools(state)).unwrap_or_default();
     pools.first().is_some_and(|first| first.pool.name == pool)
-}
-
-/// Whether a node is ready and not cordoned.
-fn is_schedulable(node: &WindowsNode) -> bool {
-    node.ready && node.taints.iter().all(|taint| taint.key != CORDONED)
 }
 
 /// The snapshot after the migration and the next reconcile.
@@ -422,5 +400,6 @@ impl Destination<'_> {
     }
 }
 
+mod steps;
 #[cfg(test)]
 mod tests;

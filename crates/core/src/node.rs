@@ -1,6 +1,9 @@
 //! Windows nodes, parsed once when they are received.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -82,6 +85,8 @@ pub struct WindowsNode {
     pub handlers: Option<Handlers>,
     pub capacity: Resources,
     pub allocatable: Resources,
+    /// The addresses for pods in its IPv4 range of `podCIDRs`; `None` without one. Not every network plugin allocates from it.
+    pub pod_addresses: Option<i64>,
     /// The last field manager other than winpool that wrote the taints.
     pub taints_writer: Option<ForeignText>,
     /// The last field manager other than winpool that wrote the labels.
@@ -238,6 +243,7 @@ impl From<Node> for WindowsNode {
             handlers,
             capacity: Resources::read(status.capacity.as_ref()),
             allocatable: Resources::read(status.allocatable.as_ref()),
+            pod_addresses: pod_addresses(&spec.pod_cidrs.unwrap_or_default()),
             taints_writer: writer("f:spec", "f:taints"),
             labels_writer: writer("f:metadata", "f:labels"),
         }
@@ -265,6 +271,17 @@ impl Resources {
     }
 }
 
+/// The addresses of the first IPv4 range without those of the network, the gateway and the broadcast, as the plugin host-local
+/// allocates them (containernetworking/plugins, `plugins/ipam/host-local/backend/allocator/range.go`, read 2026-11-29).
+fn pod_addresses(ranges: &[String]) -> Option<i64> {
+    let prefix = |range: &String| {
+        let (address, prefix) = range.split_once('/')?;
+        address.parse::<Ipv4Addr>().ok()?;
+        prefix.parse::<u32>().ok().filter(|prefix| (1..=30).contains(prefix))
+    };
+    ranges.iter().find_map(prefix).map(|prefix| (1 << (32 - prefix)) - 3)
+}
+
 /// Whether an entry contains a field, such as `f:spec` and `f:taints`.
 fn has_field(entry: &ManagedFieldsEntry, outer: &str, inner: &str) -> bool {
     entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get(outer).is_some_and(|map| map.get(inner).is_some()))
@@ -282,6 +299,22 @@ pub fn last_other_writer<'e>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_addresses_for_pods_but_three() {
+        for (ranges, expected) in [
+            (&["10.244.1.0/24"][..], Some(253)),
+            (&["fd00::/64", "10.244.1.0/26"], Some(61)),
+            (&["10.244.1.0/30"], Some(1)),
+            (&["10.244.1.0/31"], None),
+            (&["10.244.1.0/-1", "x/24", "10.0.0.0", ""], None),
+            (&["fd00::/64"], None),
+            (&[], None),
+        ] {
+            let ranges: Vec<_> = ranges.iter().map(|range| (*range).to_owned()).collect();
+            assert_eq!(pod_addresses(&ranges), expected, "{ranges:?}");
+        }
+    }
 
     #[test]
     fn a_handler_is_missing_by_what_the_node_reports_or_else_by_its_runtime() {

@@ -31,6 +31,7 @@ pub mod service_limits;
 pub mod skew;
 pub mod support;
 pub mod taints;
+pub mod test_images;
 pub mod version_compatibility;
 mod versions;
 pub mod windows_updates;
@@ -185,6 +186,8 @@ pub const TABLES: &[Table] = &[
         &["kubernetes/website", "kubernetes/test-infra"]),
     table("taints", date(2026, 10, 27), taints::MANAGED.len() + taints::OS_TAINTS.len(), Nothing, Modules,
         &["kubernetes/website", "kubernetes/autoscaler", "kubernetes-sigs/karpenter", "kubernetes-sigs/cluster-api", "openshift/windows-machine-config-operator", "kubernetes/kubernetes", "MicrosoftDocs/azure-stack-docs"]),
+    table("test_images", date(2026, 11, 29), test_images::TEST_IMAGES.len(), Nothing, ByHand,
+        &["kubernetes/k8s.io", "kubernetes/kubernetes"]),
     table("version_compatibility", date(2026, 10, 13), version_compatibility::WITHOUT_PREVIOUS_LTSC.len(), Nothing, Modules,
         &["containerd/platforms", "containerd/containerd", "microsoft/hcsshim"]),
     table("windows_updates", date(2026, 11, 19), windows_updates::COUNT, Updates, ByHand,

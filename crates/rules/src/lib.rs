@@ -1,6 +1,7 @@
 //! The rules: pure functions from a snapshot of a cluster to a plan, and to the status of pools and profiles.
 //! No async code, clock, logging, or client.
 
+pub mod capacity;
 pub mod known_issues;
 pub mod operation;
 pub mod ownership;

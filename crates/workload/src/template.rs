@@ -42,6 +42,8 @@ pub struct Template {
     pub containers: Vec<Container>,
     /// The memory of `spec.overhead`, in bytes.
     pub overhead: i64,
+    /// The CPU of `spec.overhead`, in thousandths.
+    pub cpu_overhead: i64,
     /// Whether the pod or a container has `securityContext.windowsOptions` that say more than that it is no HostProcess container.
     pub windows_options: bool,
     /// The names in `spec.imagePullSecrets`. For a pod, admission has added those of its ServiceAccount.
@@ -80,6 +82,8 @@ pub struct Container {
     pub memory_request: Option<i64>,
     /// Its memory limit, in bytes.
     pub memory_limit: Option<i64>,
+    /// Its CPU request, or else its limit, in thousandths.
+    pub cpu_request: Option<i64>,
 }
 
 impl From<&core::PodSpec> for Template {
@@ -112,6 +116,7 @@ impl From<&core::PodSpec> for Template {
                 .map(|(container, init)| Container { init, ..Container::read(container, of_pod) })
                 .collect(),
             overhead: memory(spec.overhead.as_ref()).unwrap_or_default(),
+            cpu_overhead: quantity(spec.overhead.as_ref(), "cpu").map_or(0, Quantity::milli),
             windows_options: options.is_some_and(is_for_windows) || containers().any(in_container),
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
             ineffective_fields: Vec::new(),
@@ -132,7 +137,11 @@ impl From<&core::PodSpec> for Template {
 }
 
 pub(super) fn memory(resources: Option<&BTreeMap<String, resource::Quantity>>) -> Option<i64> {
-    resources?.get("memory")?.0.parse::<Quantity>().ok().map(|quantity| quantity.bytes())
+    quantity(resources, "memory").map(Quantity::bytes)
+}
+
+fn quantity(resources: Option<&BTreeMap<String, resource::Quantity>>, name: &str) -> Option<Quantity> {
+    resources?.get(name)?.0.parse().ok()
 }
 
 fn ineffective_fields(spec: &core::PodSpec) -> Vec<String> {
@@ -253,6 +262,11 @@ impl Template {
         containers.saturating_add(self.overhead)
     }
 
+    /// The CPU request of a pod, as the scheduler computes it, in thousandths. Sums saturate at `i64::MAX`.
+    pub fn cpu_request(&self) -> i64 {
+        self.peak(|container| container.cpu_request).saturating_add(self.cpu_overhead)
+    }
+
     /// The highest sum of an amount over the containers that run at the same time: init containers run one by one, with the
     /// sidecars that started before them (kubernetes/kubernetes, component-helpers `resource/helpers.go`).
     fn peak(&self, amount: impl Fn(&Container) -> Option<i64>) -> i64 {
@@ -343,13 +357,16 @@ impl Container {
     fn read(container: &core::Container, host_process_of_pod: bool) -> Self {
         let own = container.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
         let resources = container.resources.as_ref();
+        let requests = resources.and_then(|resources| resources.requests.as_ref());
+        let limits = resources.and_then(|resources| resources.limits.as_ref());
         Self {
             name: container.name.clone(),
             image: container.image.clone().unwrap_or_default().into(),
             init: false,
             host_process: own.and_then(|options| options.host_process).unwrap_or(host_process_of_pod),
-            memory_request: memory(resources.and_then(|resources| resources.requests.as_ref())),
-            memory_limit: memory(resources.and_then(|resources| resources.limits.as_ref())),
+            memory_request: memory(requests),
+            memory_limit: memory(limits),
+            cpu_request: quantity(requests, "cpu").or_else(|| quantity(limits, "cpu")).map(Quantity::milli),
         }
     }
 }

@@ -220,6 +220,7 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
         fixture.until_event(name, reason, text).await;
     }
     fixture.doctor_finds("pod/of-a-handler-that-containerd-does-not-have", "handler-unknown");
+    verify_reports_the_pods_that_the_node_got(cluster);
     // The handlers of the node are those that containerd has reported to the kubelet.
     let conditions =
         [("special", "RuntimeClassReady", "NotForWindows"), ("runhcs-large", "RuntimeSupported", "HandlerUnavailable")];
@@ -229,6 +230,18 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
         cluster.apply_pool(POOL, pool).await.unwrap();
         cluster.until_condition(POOL, condition, "False", reason).await.unwrap();
     }
+}
+
+/// The Job of the servers is scheduled, and removed at the end.
+fn verify_reports_the_pods_that_the_node_got(cluster: &Cluster) {
+    let verify = ["verify", POOL, "--timeout", "8s", "-o", "json"];
+    let output = winpool(&cluster.control_plane, User::Admin, &verify).unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let results = report["checks"].as_array().unwrap();
+    let [result] = results.as_slice() else { panic!("nothing else is checked: {results:#?}") };
+    assert_eq!((&result["check"], &result["from"]), (&json!("pods-run"), &json!(NODE)));
+    let message = result["message"].as_str().unwrap();
+    assert!(message.starts_with("0 of 2 pods run: "), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

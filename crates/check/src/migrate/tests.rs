@@ -1,7 +1,10 @@
 //! The causes of each outcome, in a cluster with two pools.
 
 use serde_json::{Value, json};
-use winpool_core::image::{ImagePlatform, ImagePlatforms, Lookup};
+use winpool_core::{
+    image::{ImagePlatform, ImagePlatforms, Lookup},
+    node::WindowsNode,
+};
 use winpool_workload::Shared;
 
 use super::*;
@@ -179,6 +182,28 @@ fn the_outcome_depends_on_the_images() {
     }
     let host_process = json!({"hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}}});
     assert_eq!(outcome_of("StatefulSet", &spec(OLD, &host_process), "there"), "Runs: ");
+}
+
+#[test]
+fn a_move_is_steps_with_waves_that_double_and_what_stays_behind() {
+    let snapshot = snapshot(&json!({}));
+    let class = json!({"runtimeClassName": "windows-ltsc2019"});
+    let named = [("cart", APP, &class), ("stock", APP, &json!({})), ("old", OLD, &class)].map(|(name, image, more)| {
+        let (pod, controller) = workload("StatefulSet", &spec(image, more));
+        let name = Arc::new(WorkloadName { name: name.to_owned(), ..pod.workload.as_ref().clone() });
+        let pod = Pod { key: format!("shop/{}-0", name.name).into(), workload: name.clone(), ..pod.as_ref().clone() };
+        (Arc::new(pod), Arc::new(Controller { workload: name, ..controller.unwrap().as_ref().clone() }))
+    });
+    let (pods, controllers) = named.into_iter().unzip();
+    let planner = MigrationPlanner { snapshot: &snapshot, pods, controllers };
+    let text = |to: &str| {
+        let steps = steps(&planner, "here", &target(to), &lookups()).unwrap();
+        steps.iter().map(ToString::to_string).collect::<String>()
+    };
+    insta::assert_snapshot!(text("ltsc2022"), @"");
+    let moved = text("there");
+    assert!(moved.starts_with("Make room in pool there\n   2 pods with memory requests of 0 would move"), "{moved}");
+    assert!(moved.contains("$ kubectl -n shop patch statefulset/cart --type merge -p '{\"spec\":{\"template\":{\"spec\":{\"runtimeClassName\":\"there\"}}}}'\n"), "{moved}");
 }
 
 #[test]

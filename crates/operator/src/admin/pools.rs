@@ -15,6 +15,7 @@ use prometheus_client::{
 };
 use winpool_api::NodeCounts;
 use winpool_facts::Minor;
+use winpool_rules::capacity::Capacity;
 use winpool_workload::PoolWorkloads;
 
 use super::facts::seconds;
@@ -38,6 +39,8 @@ pub struct PoolReport {
     pub newest_minor: Option<Minor>,
     /// The workloads, if they are checked.
     pub workloads: Option<Arc<PoolWorkloads>>,
+    /// What the nodes have left for pods, if the pods are known.
+    pub capacity: Option<Capacity>,
     /// The number of nodes by id, severity and state of known issues.
     pub known_issues: Vec<([&'static str; 3], usize)>,
     /// The number of WindowsNodeConfigs by phase. A pool without agents has none.
@@ -94,6 +97,7 @@ const FAMILIES: &[Family] = &[
     }),
     ("holds", "Changes that a pool holds, by reason", None, |report| by("reason", report.holds.iter().copied())),
     ("pods", "Pods on the nodes of a pool or waiting for them, by what is known about their images", None, pods),
+    ("pod_capacity", "Pods that the schedulable nodes of a pool have room for, by state", None, capacity),
     ("workload_issues", "Workloads of a pool with an issue; for MemoryOvercommitted the nodes", None, issues),
     (
         "known_issues",
@@ -153,6 +157,13 @@ fn pods(report: &PoolReport) -> Vec<Series> {
     by("state", counts.map(|(state, count)| (state, count as usize)))
 }
 
+fn capacity(report: &PoolReport) -> Vec<Series> {
+    let Some(capacity) = &report.capacity else { return Vec::new() };
+    let largest = capacity.largest.as_ref().map(|largest| ("largest", largest.fits));
+    let counts = [("limit", capacity.allocatable.pods), ("used", capacity.used)].into_iter().chain(largest);
+    counts.map(|(state, count)| (vec![("state", state.to_owned())], count)).collect()
+}
+
 fn issues(report: &PoolReport) -> Vec<Series> {
     let Some(workloads) = report.workloads.as_deref() else { return Vec::new() };
     by("issue", workloads.issues.iter().map(|(kind, affected)| (kind.name(), affected.count)))
@@ -210,6 +221,7 @@ impl Collector for Pools {
 #[cfg(test)]
 mod tests {
     use prometheus_client::{encoding::text, registry::Registry};
+    use winpool_rules::capacity::Amount;
     use winpool_workload::{AffectedWorkloads, IssueKind};
 
     use super::*;
@@ -246,6 +258,11 @@ mod tests {
                 issues: issues.into(),
                 ..PoolWorkloads::default()
             })),
+            capacity: Some(Capacity {
+                allocatable: Amount { pods: 120, ..Amount::default() },
+                used: 7,
+                ..Capacity::default()
+            }),
             known_issues: vec![(["CVE-2023-3676", "high", "reported"], 2)],
             node_configs: vec![("Applied", 2)],
             rollout_failures: vec![("RolledBack", 1)],
@@ -276,6 +293,8 @@ mod tests {
             r#"winpool_holds{pool="web",reason="WouldStrand"} 0"#,
             r#"winpool_pods{pool="web",state="matched"} 7"#,
             r#"winpool_pods{pool="web",state="cannot_run"} 1"#,
+            r#"winpool_pod_capacity{pool="web",state="limit"} 120"#,
+            r#"winpool_pod_capacity{pool="web",state="used"} 7"#,
             r#"winpool_pods{pool="web",state="updates_behind"} 3"#,
             r#"winpool_workload_issues{pool="web",issue="Unschedulable"} 2"#,
             r#"winpool_node_configs{pool="web",phase="Applied"} 2"#,

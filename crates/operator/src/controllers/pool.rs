@@ -73,6 +73,7 @@ fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> 
             Workloads::Known(summaries) => Some(summaries.get(pool).cloned().unwrap_or_default()),
             Workloads::Off | Workloads::Waiting => None,
         },
+        capacity: metrics::capacity(snapshot, plan),
         known_issues: metrics::known_issues(snapshot, plan),
         node_configs: if_agents(&phases),
         rollout_failures: if_agents(&plan.rollout_failures()),

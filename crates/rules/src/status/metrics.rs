@@ -6,6 +6,7 @@ use winpool_core::node::WindowsNode;
 use winpool_facts::Minor;
 
 use crate::{
+    capacity::Capacity,
     known_issues::check,
     operation::{NodeEdit, Purpose, TaintEdit},
     pool::{
@@ -37,6 +38,12 @@ pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
         (reason::REFUSED, nodes(&|member| member.has(reason::REFUSED))),
         (reason::WOULD_STRAND, active.map_or(0, stranding)),
     ]
+}
+
+/// The capacity of the nodes of a pool; `None` without the pods.
+pub fn capacity(snapshot: &Snapshot, plan: &Plan) -> Option<Capacity> {
+    let nodes = plan.active()?.members.iter().map(|member| member.node.as_ref());
+    Some(Capacity::of(nodes, snapshot.pods.as_ref()?.values()))
 }
 
 /// The newest minor of the kubelets of a pool.

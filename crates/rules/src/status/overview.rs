@@ -4,7 +4,11 @@ mod cluster_api;
 mod commands;
 mod progress;
 
-use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
@@ -16,9 +20,12 @@ use winpool_core::{Objects, text::counted};
 use winpool_workload::{WorkloadIndex, Workloads};
 
 use super::pool::{Affected, affected};
-use crate::pool::{
-    Pool, Snapshot,
-    plan::{Plan, Planner},
+use crate::{
+    capacity::Capacity,
+    pool::{
+        Pool, Snapshot,
+        plan::{Plan, Planner},
+    },
 };
 
 pub use cluster_api::{MachineObject, problems as machine_problems};
@@ -32,9 +39,14 @@ pub struct ObservedCluster {
     /// The MachineDeployments, MachinePools and MachineSets in the namespaces of pools.
     pub machines: Vec<MachineObject>,
     pub namespace: String,
+    /// The most volumes that each CSI driver attaches to a node, by node; `None` unless the capacity is asked for.
+    pub attach_limits: Option<AttachLimits>,
     /// What could not be read, and why.
     pub notes: Vec<String>,
 }
+
+/// Limits by driver, by node: `spec.drivers[*].allocatable.count` of CSINodes.
+pub type AttachLimits = BTreeMap<String, BTreeMap<String, i64>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -59,6 +71,8 @@ pub struct PoolOverview {
     pub problems: Vec<PoolProblem>,
     /// The rollout of a configuration, or the rotation of machines, that is not complete.
     pub progress: Option<PoolProgress>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -90,7 +104,8 @@ impl Overview {
         let selected = observed.pools.values().filter(|pool| names.is_empty() || names.contains(&pool.name));
         let overview = |pool: &Arc<Pool>| {
             let plan = planner.as_ref().and_then(|planner| planner.plan(&pool.name));
-            PoolOverview::new(observed, pool, plan.as_ref())
+            let capacity = planner.as_ref().and_then(|planner| capacity(observed, planner, &pool.name));
+            PoolOverview { capacity, ..PoolOverview::new(observed, pool, plan.as_ref()) }
         };
         let mut pools: Vec<_> = selected.map(overview).collect();
         // The order is otherwise that of the names. A pool without problems comes last.
@@ -140,6 +155,7 @@ impl PoolOverview {
             reason: ready.map(|ready| ready.reason.clone()),
             progress: PoolProgress::of(pool, plan),
             problems,
+            capacity: None,
         }
     }
 }
@@ -176,6 +192,17 @@ impl PoolProblem {
             commands: Vec::new(),
         }
     }
+}
+
+/// The capacity of a pool, if it is asked for and the pods were read.
+fn capacity(observed: &ObservedCluster, planner: &Planner, pool: &str) -> Option<Capacity> {
+    let (limits, pods) = (observed.attach_limits.as_ref()?, observed.snapshot.as_ref()?.pods.as_ref()?);
+    let mut capacity = Capacity::of(planner.members(pool), pods.values());
+    for (driver, limit) in planner.members(pool).filter_map(|node| limits.get(&node.name)).flatten() {
+        let lowest = capacity.attach_limits.entry(driver.clone()).or_insert(*limit);
+        *lowest = (*lowest).min(*limit);
+    }
+    Some(capacity)
 }
 
 /// The conditions other than summaries that report problems, in the order of the table.

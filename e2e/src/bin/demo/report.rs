@@ -13,10 +13,11 @@ use crate::{
 };
 
 /// Commands for another terminal, each with a remark.
-const NEXT: [(&str, &str); 4] = [
+const NEXT: [(&str, &str); 5] = [
     ("kubectl describe wnp batch-2019", "conditions, with what is wrong and what to do"),
     ("kubectl taint nodes web-1 os-", "a taint that is removed by hand is added again"),
     ("kubectl annotate node web-1 a=b", "what others set on a node stays"),
+    ("winpool verify web-2022 --dry-run", "the Jobs that check the nodes of a pool; on these nothing would connect"),
     ("winpool explain OSMismatch", "what a condition means"),
 ];
 
@@ -33,7 +34,10 @@ pub fn report(cluster: &Cluster) -> Result<()> {
     title("What is right, what would make a pod fail, and what to do:");
     show_winpool(cluster, &["status"])?;
     title("What pool spare would change if it did not only observe:");
-    show_winpool(cluster, &["plan", "--pool", "spare"])
+    show_winpool(cluster, &["plan", "--pool", "spare"])?;
+    title("How many more pods fit, and how web-2022 would move to the nodes of spare:");
+    show_winpool(cluster, &["status", "--capacity", "web-2022"])?;
+    show_winpool(cluster, &["migrate", "web-2022", "--to", "spare", "--plan"])
 }
 
 /// Prints what the node under Wine reports.

@@ -43,6 +43,7 @@ async fn every_command_that_reads_a_cluster_takes_kubeconfig_and_context() {
         (&["plan"][..], 1),
         (&["status"], 1),
         (&["migrate", "web", "--to", "ltsc2022"], 0),
+        (&["verify", "web", "--dry-run"], 0),
         (&["cleanup", "--dry-run"], 0),
     ] {
         let with = |more: &[&str]| without_kubeconfig(&[command, more].concat());
