@@ -47,7 +47,7 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
     /// Verify the first nodes by name, at most so many
-    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=8))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     nodes: u8,
     /// A copy of agnhost for Windows and Linux [default: that of Kubernetes, by its digest]
     #[arg(long)]

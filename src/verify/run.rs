@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use futures::future::join_all;
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{Pod, Service},
@@ -120,16 +121,16 @@ impl<'v> Run<'v> {
 
     /// Reads the end of the log of each pod whose log is checked, until it has been read.
     async fn read_logs(&self, pods: &[Pod], logs: &mut BTreeMap<String, LogRead>) {
-        for name in pods.iter().filter(|pod| has_log(pod)).filter_map(|pod| pod.metadata.name.clone()) {
-            let failures = match logs.get(&name) {
-                Some(LogRead::Text(text)) if !text.is_empty() => continue,
-                Some(LogRead::Failed(times, _)) => *times,
-                _ => 0,
-            };
-            let params = LogParams { tail_lines: Some(5), limit_bytes: Some(4096), ..LogParams::default() };
+        let params = LogParams { tail_lines: Some(5), limit_bytes: Some(4096), ..LogParams::default() };
+        let names = pods.iter().filter(|pod| has_log(pod)).filter_map(|pod| pod.metadata.name.clone());
+        let unread = names.filter(|name| !matches!(logs.get(name), Some(LogRead::Text(text)) if !text.is_empty()));
+        let reads = unread.map(async |name| {
             let read = limited(LOG_LIMIT, self.pods.logs(&name, &params)).await;
-            let read = read.map_or_else(|why| LogRead::Failed(failures + 1, why), LogRead::Text);
-            logs.insert(name, read);
+            (name, read)
+        });
+        for (name, read) in join_all(reads.collect::<Vec<_>>()).await {
+            let failures = if let Some(LogRead::Failed(times, _)) = logs.get(&name) { *times } else { 0 };
+            logs.insert(name, read.map_or_else(|why| LogRead::Failed(failures + 1, why), LogRead::Text));
         }
     }
 

@@ -200,9 +200,37 @@ fn a_move_is_steps_with_waves_that_double_and_what_stays_behind() {
         let steps = steps(&planner, "here", &target(to), &lookups()).unwrap();
         steps.iter().map(ToString::to_string).collect::<String>()
     };
-    insta::assert_snapshot!(text("ltsc2022"), @"");
+    insta::assert_snapshot!(text("ltsc2022"), @r#"
+    Make pool here-ltsc2022 for the new nodes
+       Write pool here-ltsc2022 like here, with windowsVersion: ltsc2022, runtimeClasses: windows-ltsc2022, and a nodeSelector that only the new nodes match (here selects pool=here)
+       Make nodes for it: here has 1 schedulable node, by requests at least 1 node
+       $ kubectl get wnp here -o yaml >here-ltsc2022.yaml    # then edit it
+       $ winpool plan here-ltsc2022.yaml
+       $ kubectl apply -f here-ltsc2022.yaml
+    Check the new nodes before a workload moves
+       $ winpool status here-ltsc2022
+       $ winpool verify here-ltsc2022
+    Cordon the old nodes
+       No RuntimeClass of here binds these, so they could return to its nodes: StatefulSet shop/stock
+       $ kubectl cordon -l winpool.dev/pool=here
+    Wave 1: 1 workload, 1 pod
+       $ kubectl -n shop patch statefulset/cart --type merge -p '{"spec":{"template":{"spec":{"runtimeClassName":"windows-ltsc2022"}}}}'
+       $ kubectl -n shop rollout status statefulset/cart
+       $ winpool status here-ltsc2022
+    Wave 2: 1 workload, 1 pod
+       $ kubectl -n shop rollout restart statefulset/stock
+       $ kubectl -n shop rollout status statefulset/stock
+       $ winpool status here-ltsc2022
+    What stays behind on here until it is changed
+       StatefulSet shop/old (1 pod): registry.example/old:1 does not run on 10.0.20348: according to its registry it is for 10.0.17763.6414 (ltsc2019), and the node runs only images for 10.0.20348 (ltsc2022). Rebuild it on ltsc2022
+    Remove the nodes of here
+       Only when nothing stays behind. Then delete the machines where they were made
+       $ kubectl cordon -l winpool.dev/pool=here
+       $ kubectl drain -l winpool.dev/pool=here --ignore-daemonsets
+       $ kubectl delete wnp here
+    "#);
     let moved = text("there");
-    assert!(moved.starts_with("Make room in pool there\n   2 pods with memory requests of 0 would move"), "{moved}");
+    assert!(moved.starts_with("Make room in pool there\n   3 pods with memory requests of 0 would move"), "{moved}");
     assert!(moved.contains("$ kubectl -n shop patch statefulset/cart --type merge -p '{\"spec\":{\"template\":{\"spec\":{\"runtimeClassName\":\"there\"}}}}'\n"), "{moved}");
 }
 

@@ -71,7 +71,7 @@ impl Verification {
             let mut server = self.container("server", &["netexec", "--udp-port=-1"]);
             // The file has no extension, but cmd.exe is in every image for Windows.
             server["readinessProbe"] =
-                json!({ "exec": { "command": ["cmd", "/c", "ver"] }, "periodSeconds": 5, "timeoutSeconds": 10 });
+                json!({ "exec": { "command": ["cmd", "/c", "ver"] }, "periodSeconds": 10, "timeoutSeconds": 10 });
             containers.push(server);
         }
         let count = if probe.side == Side::Pods { self.nodes.len() } else { 1 };
@@ -96,7 +96,7 @@ impl Verification {
     fn container(&self, name: &str, args: &[&str]) -> Value {
         json!({
             "name": name, "image": self.image, "args": args, "terminationMessagePolicy": "FallbackToLogsOnError",
-            "resources": { "requests": { "cpu": "10m", "memory": "64Mi" }, "limits": { "memory": "256Mi" } },
+            "resources": { "requests": { "cpu": "10m", "memory": "256Mi" }, "limits": { "memory": "256Mi" } },
         })
     }
 

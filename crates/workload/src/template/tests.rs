@@ -129,7 +129,7 @@ fn memory_and_host_process_are_read_for_each_container() {
         "initContainers": [{"name": "first", "image": "a"}],
         "containers": [{
             "name": "main", "image": "b",
-            "resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+            "resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi", "cpu": "1500m"}},
             "securityContext": {"windowsOptions": {"hostProcess": false}},
         }],
     });
@@ -140,6 +140,7 @@ fn memory_and_host_process_are_read_for_each_container() {
         host_process: false,
         memory_request: Some(1 << 30),
         memory_limit: Some(2 << 30),
+        cpu_request: Some(1500),
     };
     let first =
         Container { name: "first".into(), image: "a".into(), init: true, host_process: true, ..Container::default() };
