@@ -116,7 +116,7 @@ impl Move<'_> {
         let pods = planner.workloads(self.from).into_iter().filter(|one| moved.contains(one.name.as_ref()));
         let requests = pods.flat_map(|one| one.pods).map(|pod| Amount::of(&pod.template));
         let needed = present.nodes_for(requests.fold(Amount::default(), Amount::plus));
-        let needed = needed.map_or(String::new(), |nodes| {
+        let needed = needed.filter(|nodes| *nodes > 0).map_or(String::new(), |nodes| {
             format!(", by requests at least {}", counted(usize::try_from(nodes).unwrap_or_default(), "node"))
         });
         let file = shell_quoted(&format!("{}.yaml", self.to));

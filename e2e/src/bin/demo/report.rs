@@ -35,9 +35,9 @@ pub fn report(cluster: &Cluster) -> Result<()> {
     show_winpool(cluster, &["status"])?;
     title("What pool spare would change if it did not only observe:");
     show_winpool(cluster, &["plan", "--pool", "spare"])?;
-    title("How many more pods fit, and how web-2022 would move to the nodes of spare:");
+    title("How many more pods fit, and how web-2022 would move to another Windows:");
     show_winpool(cluster, &["status", "--capacity", "web-2022"])?;
-    show_winpool(cluster, &["migrate", "web-2022", "--to", "spare", "--plan"])
+    show_winpool(cluster, &["migrate", "web-2022", "--to", "ltsc2025", "--plan"])
 }
 
 /// Prints what the node under Wine reports.
