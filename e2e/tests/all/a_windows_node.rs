@@ -234,7 +234,7 @@ async fn pods_are_judged_by_the_scheduler_and_the_kubelet(fixture: &Fixture) {
 
 /// The Job of the servers is scheduled, and removed at the end.
 fn verify_reports_the_pods_that_the_node_got(cluster: &Cluster) {
-    let verify = ["verify", POOL, "--timeout", "8s", "-o", "json"];
+    let verify = ["verify", POOL, "--timeout", "12s", "-o", "json"];
     let output = winpool(&cluster.control_plane, User::Admin, &verify).unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let results = report["checks"].as_array().unwrap();
