@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod lint;
 pub mod manifests;
 pub mod migrate;
+pub mod recommend;
 pub mod render;
 pub mod upgrade;
 pub mod verify;

@@ -21,6 +21,7 @@ pub mod kubelet_flags;
 pub mod layers;
 mod named;
 pub mod node_pools;
+pub mod node_reserves;
 pub mod node_restriction;
 pub mod pause;
 pub mod platforms;
@@ -166,6 +167,8 @@ pub const TABLES: &[Table] = &[
         &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
     table("node_pools", date(2026, 8, 22), node_pools::NODE_POOL_LABELS.len(), Nothing, ByHand,
         &["eksctl-io/eksctl", "kubernetes-sigs/karpenter", "MicrosoftDocs/azure-aks-docs", "MicrosoftDocs/azure-stack-docs", "kubernetes-sigs/cluster-api"]),
+    table("node_reserves", date(2026, 11, 29), node_reserves::RESERVES.len(), Nothing, ByHand,
+        &["MicrosoftDocs/azure-aks-docs", "openshift/windows-machine-config-operator", "bgsilvait/EKS"]),
     table("node_restriction", date(2026, 10, 27), node_restriction::KUBELET_LABELS.len(), to(37), Modules,
         &["kubernetes/kubernetes"]),
     table("pause", date(2026, 10, 27), pause::DEFAULTS.len() + pause::UPSTREAM_TAGS.len() + pause::MICROSOFT_TAGS.len(), to(37), Modules,

@@ -7,3 +7,4 @@ mod bounds;
 mod doctor;
 mod foreign_text;
 mod lint;
+mod recommend;

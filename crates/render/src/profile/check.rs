@@ -13,7 +13,7 @@ use winpool_core::{
     Problem,
     kubernetes::{quantity::Quantity, syntax::is_registry},
 };
-use winpool_facts::pause::PausePublisher;
+use winpool_facts::{node_reserves, pause::PausePublisher};
 
 use super::{
     Kubelet, Pause, Profile, Resource, containerd,
@@ -24,9 +24,8 @@ use super::{
     problems::Problems,
 };
 
-/// The memory that Microsoft and Kubernetes recommend to reserve on every Windows node
-/// (kubernetes/website, `windows-resource-management.md`, 1.31).
-const RECOMMENDED_MEMORY: Quantity = Quantity::of_bytes(2 << 30);
+/// The least memory of [`node_reserves`].
+const RECOMMENDED_MEMORY: Quantity = Quantity::of_bytes(node_reserves::RECOMMENDED_MEMORY);
 
 pub fn check(spec: &WindowsRuntimeProfileSpec) -> Result<Profile, Vec<Problem>> {
     let mut problems = Problems::default();
