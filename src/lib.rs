@@ -25,6 +25,7 @@ mod policies;
 mod pools;
 mod program;
 mod progress;
+mod recommend;
 mod registry;
 pub mod render;
 mod run;
@@ -74,6 +75,8 @@ enum Command {
     Migrate(migrate::Args),
     /// Run Jobs on the nodes of a pool, which check that pods run and reach each other, and remove them
     Verify(verify::Args),
+    /// Measure what the system uses on the nodes of a pool, and recommend what to reserve for it (read-only)
+    Recommend(recommend::Args),
     /// Write pools and profiles for the existing Windows nodes of a cluster, for review (read-only)
     Adopt(adopt::Args),
     /// Remove the labels, taints and objects that winpool added, after it was uninstalled
@@ -114,6 +117,7 @@ impl Cli {
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
             Command::Migrate(args) => migrate::run(args),
             Command::Verify(args) => verify::run(args),
+            Command::Recommend(args) => recommend::run(args),
             Command::Adopt(args) => adopt::run(args),
             Command::Cleanup(args) => cleanup::run(args),
             Command::Explain(args) => explain::run(args),

@@ -130,7 +130,8 @@ impl NodeLogReader {
         let status = response.status().as_u16();
         let is_html = header(header::CONTENT_TYPE).starts_with("text/html");
         let begin_is_cut = status == 206 && !header(header::CONTENT_RANGE).starts_with("bytes 0-");
-        let (bytes, end_is_cut) = first_bytes(response.into_body()).await.map_err(|error| explain(&error))?;
+        let (bytes, end_is_cut) =
+            first_bytes(response.into_body(), MAX_BYTES).await.map_err(|error| explain(&error))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Ok(LogAnswer { status, text, is_html, begin_is_cut, end_is_cut })
     }
@@ -169,12 +170,12 @@ fn common_reason(logs: &[NodeLog]) -> Option<String> {
 }
 
 /// The first bytes of a body, and whether it has more, which are not received.
-async fn first_bytes(mut body: Body) -> kube::Result<(Vec<u8>, bool)> {
+pub async fn first_bytes(mut body: Body, most: usize) -> kube::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         bytes.extend(frame?.into_data().unwrap_or_default());
-        if bytes.len() > MAX_BYTES {
-            bytes.truncate(MAX_BYTES);
+        if bytes.len() > most {
+            bytes.truncate(most);
             return Ok((bytes, true));
         }
     }

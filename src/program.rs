@@ -18,6 +18,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("plan", &["", "pools/ --context staging", "--pool web-2022", "--kubernetes 1.36"]),
     ("migrate", &["web-2022 --to ltsc2025", "web-2022 --to web-2025 --registry", "web-2022 --to ltsc2025 --plan"]),
     ("verify", &["web-2022", "web-2022 --dry-run", "web-2022 -n shop --timeout 15m -o junit"]),
+    ("recommend", &["web-2022 --for 2h --save web.jsonl", "web-2022 --samples web.jsonl -o yaml"]),
     ("adopt", &["", "--out pools --pool-label team", "--nodes cluster.yaml -o json"]),
     ("cleanup", &["--dry-run", "--pool web-2022", "--yes"]),
     ("explain", &["", "WouldStrand", "NodesTainted/Contested", "host-network"]),

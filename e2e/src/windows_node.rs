@@ -388,11 +388,14 @@ impl WindowsNode {
 
     /// The configuration that the kubelet uses.
     pub async fn configz(&self) -> Result<Value> {
+        Ok(self.of_kubelet("/configz").await?["kubeletconfig"].take())
+    }
+
+    /// What the kubelet answers at a path.
+    pub async fn of_kubelet(&self, path: &str) -> Result<Value> {
         let mut config = Config::new(format!("https://127.0.0.1:{}", self.port).parse()?);
         config.accept_invalid_certs = true;
-        let request = http::Request::get("/configz").body(Vec::new())?;
-        let mut configz: Value = Client::try_from(config)?.request(request).await?;
-        Ok(configz["kubeletconfig"].take())
+        Ok(Client::try_from(config)?.request(http::Request::get(path).body(Vec::new())?).await?)
     }
 
     fn helper(&self, arguments: &[&str]) -> Result<String> {

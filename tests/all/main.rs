@@ -25,6 +25,7 @@ mod kube_proxy;
 mod lint;
 mod policies;
 mod powershell;
+mod recommend;
 mod recorded_rendering;
 mod scheduler_match;
 mod security_page;

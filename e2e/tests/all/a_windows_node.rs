@@ -1,7 +1,7 @@
 //! A node with the real `kubelet.exe` and `containerd.exe`: what a profile and a pool say is what they report, and the real scheduler
 //! acts on it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fs, time::Duration};
 
 use e2e::{
     cluster::{Cluster, SOON, create, pool_spec},
@@ -16,6 +16,7 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 use winpool_api::{Taint, TaintEffect};
+use winpool_check::recommend::{Basis, Sample};
 use winpool_core::kubernetes::quantity::Quantity;
 use winpool_facts::{
     Build, ContainerRuntime, ContainerdLine, Minor,
@@ -162,6 +163,7 @@ async fn a_kubelet_registers_the_node_that_its_profile_describes_and_takes_the_p
     cluster.until_taints(NODE, &["os=windows:NoSchedule"]).await.unwrap();
 
     uses_the_configuration(&fixture.node).await;
+    is_measured(&fixture, &node).await;
     pods_are_judged_by_the_scheduler_and_the_kubelet(&fixture).await;
     fixture.operator.stop().await.unwrap();
 }
@@ -182,6 +184,30 @@ async fn uses_the_configuration(node: &WindowsNode) {
     ] {
         assert_eq!(configz[field], value, "{field}");
     }
+}
+
+/// What the kubelet measures is a sample, of which one is too few.
+async fn is_measured(fixture: &Fixture, node: &Node) {
+    let capacity = winpool_core::node::WindowsNode::from(node.clone()).capacity;
+    let read = || async {
+        let summary = fixture.node.of_kubelet("/stats/summary").await?.to_string();
+        Sample::of_summary(NODE, &capacity, summary.as_bytes()).map_err(anyhow::Error::msg)
+    };
+    let sample = eventually("the kubelet has measured the node", SOON, read).await.unwrap();
+    let (memory, basis) = sample.system_memory();
+    assert!(memory > 0 && sample.system_cpu().is_some() && basis == Basis::Commit, "{sample:?}");
+    let control_plane = &fixture.cluster.control_plane;
+    let file = control_plane.directory().join("samples.jsonl");
+    let minor = control_plane.version().minor;
+    fs::write(&file, format!("{}\n{}\n", json!({"pool": POOL, "minor": minor}), json!(sample))).unwrap();
+    let output =
+        winpool(control_plane, User::Admin, &["recommend", POOL, "--samples", file.to_str().unwrap()]).unwrap();
+    let refusal = format!(
+        "too little was measured of pool web: {}: 1 of at least 2 nodes, 1 of at least 60 samples",
+        sample.size()
+    );
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && error.contains(&refusal), "{error}");
 }
 
 /// Servers of 1.30 drop the handlers that a node reports.

@@ -61,6 +61,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("winpool verify web-2022  ", "takes its time; workloads::verify has this command"),
     ("winpool verify web-2022 -o junit ", "takes its time; workloads::verify has this command"),
     ("winpool lint app.yaml ", "lint::page compares its output"),
+    ("winpool recommend web-2022 ", "measures for minutes; winpool::recommend compares its output"),
     ("winpool migrate web --to large ", "images::migrate compares its output"),
 ];
 

@@ -37,7 +37,11 @@ pub fn report(cluster: &Cluster) -> Result<()> {
     show_winpool(cluster, &["plan", "--pool", "spare"])?;
     title("How many more pods fit, and how web-2022 would move to another Windows:");
     show_winpool(cluster, &["status", "--capacity", "web-2022"])?;
-    show_winpool(cluster, &["migrate", "web-2022", "--to", "ltsc2025", "--plan"])
+    show_winpool(cluster, &["migrate", "web-2022", "--to", "ltsc2025", "--plan"])?;
+    title(
+        "What the nodes of web-2022 should reserve, from example samples, because simulated kubelets measure nothing:",
+    );
+    show_winpool(cluster, &["recommend", "web-2022", "--samples", "docs/recommend/web-2022.jsonl"])
 }
 
 /// Prints what the node under Wine reports.

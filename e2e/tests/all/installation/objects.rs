@@ -53,7 +53,7 @@ fn chart_kustomization_and_file_have_the_same_objects() {
 }
 
 /// The folders of `config/` that are applied in addition, and the values of the chart for the same objects.
-const OPTIONS: [(&str, &[&str]); 12] = [
+const OPTIONS: [(&str, &[&str]); 13] = [
     ("config/agent", &["agent.enabled=true"]),
     ("config/cluster-api", &["clusterAPI.enabled=true"]),
     ("config/disruption-budget", &["podDisruptionBudget.enabled=true"]),
@@ -66,6 +66,7 @@ const OPTIONS: [(&str, &[&str]); 12] = [
     ("config/policies/mutating", &["policies.mutating=true"]),
     ("config/prometheus", &["prometheus.enabled=true"]),
     ("config/pull-secrets", &["pullSecrets=true"]),
+    ("config/recommend", &["recommend.enabled=true"]),
 ];
 
 #[test]
