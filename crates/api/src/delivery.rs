@@ -68,7 +68,7 @@ pub enum DriftPolicy {
 #[serde(default = "RolloutSettings::default", rename_all = "camelCase")]
 pub struct RolloutSettings {
     /// The number or percentage of the pool's nodes that may be unavailable, at least one node. A percentage is rounded
-    /// down. Nodes that are not Ready or cordoned for any other cause count. Examples: 1, "25%".
+    /// down. Nodes that are not Ready, cordoned or under maintenance for any other cause count. Examples: 1, "25%".
     pub max_unavailable: NodeLimit,
     /// The number of nodes on which a configuration may fail. Then no further node gets it. Example: 1.
     #[schemars(range(min = 1, max = 1000))]

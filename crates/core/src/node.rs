@@ -17,6 +17,7 @@ use winpool_api::{
 };
 use winpool_facts::{
     Build, ContainerRuntime, ContainerdVersion, KubeletVersion, Minor, OsVersion,
+    node_lifecycle::LIFECYCLE_CONDITIONS,
     runtimes::{DOCKER_HANDLER, HANDLERS},
     taints,
 };
@@ -70,6 +71,8 @@ pub struct WindowsNode {
     pub heartbeat: Uncompared<Option<Timestamp>>,
     /// `spec.unschedulable`: whether the node is cordoned.
     pub unschedulable: bool,
+    /// The condition by which somebody else works on the node, such as MaintenanceInProgress.
+    pub occupied: Option<&'static str>,
     /// That the operator has cordoned the node, from its annotation.
     pub cordon: Option<Cordon>,
     /// The Windows version; `Err` has the text that cannot be parsed, empty if the node reports none.
@@ -208,6 +211,8 @@ impl From<Node> for WindowsNode {
         };
         let conditions = status.conditions.unwrap_or_default();
         let ready = conditions.iter().find(|condition: &&NodeCondition| condition.type_ == "Ready");
+        let is_true = |of: &str| conditions.iter().any(|condition| condition.type_ == of && condition.status == "True");
+        let occupied = LIFECYCLE_CONDITIONS.iter().find(|row| row.is_occupied && is_true(row.name)).map(|row| row.name);
         let spec = node.spec.unwrap_or_default();
         let is_rke2 = info.kubelet_version.contains("+rke2");
         let runtime = ContainerRuntime::read(&info.container_runtime_version);
@@ -235,6 +240,7 @@ impl From<Node> for WindowsNode {
             ready_since: Uncompared(ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0)),
             heartbeat: Uncompared(ready.and_then(|ready| ready.last_heartbeat_time.as_ref()).map(|time| time.0)),
             unschedulable: spec.unschedulable == Some(true),
+            occupied,
             cordon: annotations.get(annotation::CORDONED).and_then(|text| serde_json::from_str(text).ok()),
             os: info.kernel_version.parse().map_err(|_| info.kernel_version.into()),
             runtime: runtime.ok_or_else(|| info.container_runtime_version.into()),

@@ -20,6 +20,7 @@ pub mod kubelet_fields;
 pub mod kubelet_flags;
 pub mod layers;
 mod named;
+pub mod node_lifecycle;
 pub mod node_pools;
 pub mod node_reserves;
 pub mod node_restriction;
@@ -165,6 +166,8 @@ pub const TABLES: &[Table] = &[
         &["kubernetes/kubernetes"]),
     table("layers", date(2026, 10, 27), 0, to(37), Modules,
         &["containerd/containerd", "kubernetes/kubelet", "kubernetes/component-base"]),
+    table("node_lifecycle", date(2026, 11, 29), node_lifecycle::LIFECYCLE_CONDITIONS.len(), to(37), Modules,
+        &["kubernetes/api", "kubernetes/enhancements"]),
     table("node_pools", date(2026, 8, 22), node_pools::NODE_POOL_LABELS.len(), Nothing, ByHand,
         &["eksctl-io/eksctl", "kubernetes-sigs/karpenter", "MicrosoftDocs/azure-aks-docs", "MicrosoftDocs/azure-stack-docs", "kubernetes-sigs/cluster-api"]),
     table("node_reserves", date(2026, 11, 29), node_reserves::RESERVES.len(), Nothing, ByHand,

@@ -41,6 +41,7 @@ const COMPARISONS: &[(&str, fn() -> Result<Vec<String>>)] = &[
     ("kubelet_fields", kubernetes::kubelet_fields),
     ("kubelet_flags", kubernetes::kubelet_flags),
     ("layers", || lines::sections("layers")),
+    ("node_lifecycle", || lines::lines("node_lifecycle")),
     ("node_restriction", kubernetes::kubelet_labels),
     ("node_restriction", || lines::lines("node_restriction")),
     ("pause", kubernetes::pause),

@@ -192,6 +192,7 @@ impl<'a> Inputs<'a> {
             name: &node.name,
             created: node.created,
             ready: node.ready,
+            occupied: node.occupied.is_some(),
             cordoned: cordoned(node),
             released: node.cordon.as_ref().filter(|cordon| cordon.released),
             desired,

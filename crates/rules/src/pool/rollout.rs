@@ -3,7 +3,7 @@
 //! A configuration is first applied to one node, and to others when it is confirmed there. At any time at most
 //! `maxUnavailable` nodes are unavailable because of the rollout; nodes that are unavailable for other causes count too.
 //! After `maxFailures` failures no further node begins. The deadlines are those of the operator: an agent that does not
-//! report in time has failed.
+//! report in time has failed. A node that somebody else works on counts as unavailable, and nothing begins there.
 //!
 //! Two cases need no place among the unavailable nodes: a node that joined the pool after the rollout began and has no
 //! configuration yet, and a node that an earlier configuration of the rollout made unavailable.
@@ -168,7 +168,7 @@ impl<'a> Entry<'a> {
     }
 
     fn is_available(&self) -> bool {
-        self.node.ready && self.node.cordoned == Cordoned::No
+        self.node.ready && !self.node.occupied && self.node.cordoned == Cordoned::No
     }
 
     fn is_in_progress(&self) -> bool {
@@ -194,6 +194,11 @@ impl<'a> Entry<'a> {
             }
             _ => false,
         }
+    }
+
+    /// Whether it waits for the rollout, and nobody else works on it.
+    fn may_begin(&self) -> bool {
+        self.state == NodeRollout::Waiting && !self.node.occupied
     }
 
     /// Whether the rollout may change it: it is available, or unavailable because of the rollout, and can be drained.
@@ -312,8 +317,7 @@ fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
     let proven: BTreeSet<&str> = done.map(Entry::desired_digest).collect();
     let is_canary = |entry: &Entry| !proven.contains(entry.desired_digest());
     let mut canary = nodes.iter().any(|entry| entry.is_changing_to_desired() && !entry.joining && is_canary(entry));
-    let mut candidates: Vec<usize> =
-        (0..nodes.len()).filter(|index| nodes[*index].state == NodeRollout::Waiting).collect();
+    let mut candidates: Vec<usize> = (0..nodes.len()).filter(|index| nodes[*index].may_begin()).collect();
     // Those that make no further node unavailable come first; the order is otherwise that of the names.
     candidates.sort_by_key(|index| (!nodes[*index].joining, !nodes[*index].is_occupied()));
     for index in candidates {

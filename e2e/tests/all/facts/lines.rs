@@ -16,6 +16,7 @@ use winpool_facts::{
     containerd::{
         CIMFS, CONTAINER_ANNOTATIONS, HYPERV_HANDLER, PIPE, POD_ANNOTATIONS, PROCESS_HANDLER, RUNTIME_TYPE, SNAPSHOTTER,
     },
+    node_lifecycle::LIFECYCLE_CONDITIONS,
     service_limits::PRESERVE_DESTINATION,
 };
 
@@ -74,6 +75,11 @@ const LINES: &[Line] = &[
     ("containerd_settings", CONTAINERD, "plugins/diff/windows/cimfs.go", "ID:", "blockcim"),
     ("containerd_settings", CONTAINERD, "plugins/diff/lcow/lcow.go", "ID:", "windows-lcow"),
     ("containerd_settings", CONTAINERD, "plugins/diff/walking/plugin/plugin.go", "ID:", "walking"),
+    ("node_lifecycle", k8s("k8s.io/api"), "core/v1/types.go", "NodeMaintenanceInProgress ", LIFECYCLE_CONDITIONS[0].name),
+    ("node_lifecycle", k8s("k8s.io/api"), "core/v1/types.go", "NodeDrainInProgress ", LIFECYCLE_CONDITIONS[1].name),
+    ("node_lifecycle", k8s("k8s.io/api"), "core/v1/types.go", "NodeDrained ", LIFECYCLE_CONDITIONS[2].name),
+    ("node_lifecycle", k8s("k8s.io/api"), "core/v1/types.go", "NodeGracefulNodeShutdownInProgress ", LIFECYCLE_CONDITIONS[3].name),
+    ("node_lifecycle", k8s("k8s.io/api"), "core/v1/types.go", "NodeMaintenancePlanned ", LIFECYCLE_CONDITIONS[4].name),
     ("node_restriction", k8s("k8s.io/api"), "core/v1/well_known_labels.go", "LabelOSStable", label::OS),
     ("node_restriction", k8s("k8s.io/api"), "core/v1/well_known_labels.go", "LabelWindowsBuild", label::WINDOWS_BUILD),
     ("runtime_errors", CONTAINERD, "core/images/image.go", "err = fmt.Errorf", "no match for platform in manifest"),

@@ -29,6 +29,8 @@ pub struct RolloutNode<'a> {
     pub name: &'a str,
     pub created: Option<Timestamp>,
     pub ready: bool,
+    /// Whether somebody else works on it, by a condition such as MaintenanceInProgress.
+    pub occupied: bool,
     /// Whether pods can be scheduled to it.
     pub cordoned: Cordoned<'a>,
     /// The last cordon of the operator, if it was removed because the pods could not be evicted in time.

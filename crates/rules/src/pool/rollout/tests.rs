@@ -90,10 +90,25 @@ fn a_canary_is_confirmed_before_others_begin_within_the_limit() {
 fn nodes_that_are_unavailable_for_any_cause_count() {
     let two = RolloutRules { max_unavailable: NodeLimit::Nodes(2), ..rules() };
     let cordoned = Node { cordoned_by_others: true, ..waiting() };
+    let occupied = |node| Node { occupied: true, ..node };
     let table = [
         ("one is down", two, vec![done(), down(waiting()), waiting(), waiting()], "win-2 Assign: RollingOut 1/4"),
         ("a finished one is down", two, vec![down(done()), waiting(), waiting()], "win-1 Assign: RollingOut 1/3"),
         ("one is cordoned", two, vec![done(), cordoned.clone(), waiting(), waiting()], "win-2 Assign: RollingOut 1/4"),
+        (
+            "one is under maintenance",
+            two,
+            vec![done(), occupied(waiting()), waiting(), waiting()],
+            "win-2 Assign: RollingOut 1/4",
+        ),
+        ("a finished one is", rules(), vec![occupied(done()), waiting()], ": RollingOut 1/2"),
+        ("the only one is", two, vec![occupied(waiting())], ": RollingOut 0/1"),
+        (
+            "one that has begun is finished",
+            two,
+            vec![occupied(with_phase(NodeConfigPhase::Verifying))],
+            "win-0 Confirm: RollingOut 0/1",
+        ),
         ("two are", two, vec![done(), cordoned, down(waiting()), waiting()], ": RollingOut 1/4"),
     ];
     for (case, rules, nodes, expected) in table {

@@ -205,7 +205,7 @@ fn waiting(input: &ReportInput, progress: &RolloutProgress) -> String {
     let unavailable = about_nodes(&progress.unavailable, |nodes, names| {
         let (are, them) = (nodes.agree("is", "are"), nodes.agree("it", "them"));
         format!(
-            "the rollout waits, because {nodes} {are} not Ready or cordoned: {names}. Repair or delete {them}, or raise \
+            "the rollout waits, because {nodes} {are} not Ready, cordoned or under maintenance: {names}. Repair or delete {them}, or raise \
              spec.delivery.rollout.maxUnavailable"
         )
     });

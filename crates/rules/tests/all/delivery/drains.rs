@@ -147,7 +147,7 @@ fn the_cordon_of_others_is_kept() {
     cluster.model.edit(NODE, "win-1", |node| node["spec"]["unschedulable"] = json!(true));
     let (_, reason, message) = config_in_effect(&cluster.converge());
     assert_eq!(reason, "RollingOut");
-    let waits = "the rollout waits, because 1 node is not Ready or cordoned: win-1. Repair or delete it, or raise \
+    let waits = "the rollout waits, because 1 node is not Ready, cordoned or under maintenance: win-1. Repair or delete it, or raise \
                  spec.delivery.rollout.maxUnavailable. 0 of 2 nodes run their configuration";
     assert!(message.starts_with(waits), "{message}");
     cluster.model.edit(POOL, "web", |pool| pool["spec"]["delivery"]["rollout"]["maxUnavailable"] = json!("100%"));

@@ -51,6 +51,7 @@ pub struct Node {
     pub ready: bool,
     pub broken: bool,
     pub cordoned_by_others: bool,
+    pub occupied: bool,
     pub cordon: Option<Cordon>,
     pub pods: u32,
     pub desired: &'static str,
@@ -67,6 +68,7 @@ impl Node {
             ready: true,
             broken: false,
             cordoned_by_others: false,
+            occupied: false,
             cordon: None,
             pods: 0,
             desired: "new",
@@ -135,6 +137,7 @@ impl Node {
             name,
             created: Some(self.created),
             ready: self.is_ready(),
+            occupied: self.occupied,
             cordoned: match (&self.cordon, self.cordoned_by_others) {
                 (Some(cordon), _) if !cordon.released => Cordoned::ByOperator(cordon),
                 (_, true) => Cordoned::ByOthers,
@@ -223,7 +226,7 @@ impl Node {
         let confirmed = self.spec.as_ref().is_some_and(WindowsNodeConfigSpec::is_confirmed);
         let changing = self.is_changing(now) && !confirmed;
         let cordoned = self.cordon.as_ref().is_some_and(|cordon| !cordon.released);
-        !self.is_ready() || cordoned || self.cordoned_by_others || changing
+        !self.is_ready() || self.occupied || cordoned || self.cordoned_by_others || changing
     }
 }
 
