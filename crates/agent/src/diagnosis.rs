@@ -24,6 +24,7 @@ use winpool_core::{
 use winpool_render::powershell::quoted;
 
 use super::{
+    hns,
     host::{Host, ServiceState},
     layout::{self, Layout},
     script::{self, Lines},
@@ -62,7 +63,7 @@ pub fn read(host: &dyn Host, requested_at: Time, kubelet: Option<&Value>) -> Nod
             let exceptions = all.into_iter().map(|one| shortened(one, 64));
             sorted(exceptions, 32)
         }),
-        load_balancers: network.load_balancers(),
+        load_balancers: hns::load_balancers(&network.0),
         routes: network.list("route", 16, route_of),
         ports: network.list("port", usize::MAX, |port| port.parse().ok()).map(|ports| sorted(ports, MAX_PORTS)),
         adapters: network.list("adapter", 16, adapter_of),
@@ -102,24 +103,6 @@ impl Network {
         shown.truncate(MAX_ENDPOINTS);
         Some(shown)
     }
-
-    /// The number of load balancers: each has one line that begins with its identifier, in both forms of the list.
-    fn load_balancers(&self) -> Option<u32> {
-        let lines = self.lists("loadbalancer", "loadbalancer")?.into_iter();
-        let ids = lines.map(|line| match line.strip_prefix("Load Balancer") {
-            Some(rest) => rest.trim_start_matches([' ', ':']),
-            None => line,
-        });
-        u32::try_from(ids.filter(|id| is_identifier(id)).count()).ok()
-    }
-}
-
-/// Whether a text begins with an identifier such as `3599612c-54b4-4b9d-9258-4fc5e2100549`.
-fn is_identifier(text: &str) -> bool {
-    text.get(..36).is_some_and(|id| {
-        id.char_indices()
-            .all(|(at, one)| if [8, 13, 18, 23].contains(&at) { one == '-' } else { one.is_ascii_hexdigit() })
-    })
 }
 
 fn network_of(line: &str) -> Option<HnsNetwork> {

@@ -5,6 +5,7 @@
 //! than a threshold.
 
 mod machine;
+mod network;
 mod sddl;
 
 use std::time::Duration;
@@ -16,7 +17,7 @@ use toml::Table;
 use winpool_api::{DirectoryFacts, NodeFacts, ServiceFacts};
 use winpool_render::containerd::loses_bin_dir;
 
-use self::{machine::MachineAnswers, sddl::readers};
+use self::{machine::MachineAnswers, network::NetworkReading, sddl::readers};
 use super::{
     host::{Host, RegistryKey, ServiceDefinition},
     layout::{
@@ -68,15 +69,25 @@ pub struct FactReference {
     pub kubelet: Option<Value>,
 }
 
-/// Reads the facts about a node; `former` are those that were read before.
-pub fn read(host: &dyn Host, reference: &FactReference, former: &NodeFacts) -> NodeFacts {
+/// What was read of a node.
+#[derive(Clone, Debug, Default)]
+pub struct FactReading {
+    pub facts: NodeFacts,
+    /// What the next reading is compared with: the last that HNS has answered.
+    network: Option<NetworkReading>,
+}
+
+/// Reads the facts about a node; `before` is what was read before.
+pub fn read(host: &dyn Host, reference: &FactReference, before: FactReading) -> FactReading {
+    let former = &before.facts;
     let layout = layout::detect(host).ok();
     let services = host.services().unwrap_or_default();
     let paths = layout.iter().flat_map(|layout| directories(host, layout, &services)).collect::<Vec<_>>();
     let machine = MachineAnswers::read(host, &paths);
     let images = paths.len().saturating_sub(1);
     let registry = |key: &str| host.registry(key).ok();
-    NodeFacts {
+    let network = machine.network(before.network.as_ref());
+    let facts = NodeFacts {
         directories: paths.iter().enumerate().filter_map(|(index, path)| directory(&machine, index, path)).collect(),
         services: layout.iter().flat_map(|layout| of_services(host, layout, &services)).collect(),
         reboot_pending: is_any_present(&REBOOT_KEYS.map(registry)),
@@ -91,7 +102,9 @@ pub fn read(host: &dyn Host, reference: &FactReference, former: &NodeFacts) -> N
         kubelet_flags: machine.kubelet_flags().or_else(|| flags_of_service(layout.as_ref()?, &services)),
         feature_gates: reference.kubelet.as_ref().map(feature_gates),
         cni_bin_dir: layout.as_ref().and_then(|layout| sets_cni_bin_dir(host, &layout.containerd)),
-    }
+        network: network.as_ref().map(|network| network.facts(before.network.as_ref())),
+    };
+    FactReading { facts, network: network.or(before.network) }
 }
 
 /// The directory of the kubelet, and that of containerd, in which the images are.

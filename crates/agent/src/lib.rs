@@ -14,6 +14,7 @@ pub mod cycle;
 mod diagnosis;
 pub mod expand;
 pub mod facts;
+mod hns;
 pub mod host;
 mod in_use;
 pub mod journal;

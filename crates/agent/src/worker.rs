@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, mem, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use winpool_api::{NodeDiagnosis, NodeFacts, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
+use winpool_api::{NodeDiagnosis, WindowsNodeConfigSpec, WindowsNodeConfigStatus};
 use winpool_core::kubernetes::duration;
 use winpool_render::{allowances::Allowances, settings};
 
@@ -12,7 +12,7 @@ use super::{
     change_plan::{ChangePlan, Refusal, RefusalReason},
     cycle::{Cluster, Cycle, Limits, NextStep},
     diagnosis,
-    facts::{self, FactReference},
+    facts::{self, FactReading, FactReference},
     host::Host,
     journal::{ConfigId, Journal},
     layout::{Layout, LayoutKind, managed},
@@ -55,7 +55,7 @@ pub struct Worker<'a> {
     compared: Option<(ConfigId, Timestamp)>,
     is_compared: bool,
     /// The facts that were read last, and when.
-    facts: Option<(NodeFacts, Timestamp)>,
+    facts: Option<(FactReading, Timestamp)>,
     diagnosis: Option<NodeDiagnosis>,
     reported: Option<WindowsNodeConfigStatus>,
 }
@@ -222,8 +222,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let reference = FactReference { time: self.source.time(), kubelet: self.source.kubelet_config() };
-        let former = self.facts.take().map(|(facts, _)| facts).unwrap_or_default();
-        self.facts = Some((facts::read(self.host, &reference, &former), now));
+        let before = self.facts.take().map(|(read, _)| read).unwrap_or_default();
+        self.facts = Some((facts::read(self.host, &reference, before), now));
         self.report(desired)
     }
 
@@ -280,7 +280,7 @@ impl<'a> Worker<'a> {
     fn report(&mut self, desired: &ConfigId) -> io::Result<()> {
         let system_uuid = self.system_uuid.clone();
         let status = report::status(self.cycle.journal(), desired, &self.observed);
-        let facts = self.facts.as_ref().map(|(facts, _)| facts.clone());
+        let facts = self.facts.as_ref().map(|(read, _)| read.facts.clone());
         let diagnosis = self.diagnosis.clone();
         let status = WindowsNodeConfigStatus { system_uuid, facts, diagnosis, ..status };
         if self.reported.as_ref() == Some(&status) {

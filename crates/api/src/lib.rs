@@ -35,7 +35,7 @@ pub use node_diagnosis::{
     AdapterState, ContainerLog, DiagnosisRequest, HnsNetwork, LogEnd, MAX_PORTS, NodeDiagnosis, RouteState, ServiceRun,
     ServiceRunState,
 };
-pub use node_facts::{DirectoryFacts, NodeFacts, ServiceFacts, ServiceStart};
+pub use node_facts::{DirectoryFacts, NetworkFacts, NodeFacts, ServiceFacts, ServiceStart};
 pub use pool::{
     Applied, BuildCount, ClusterApiStatus, Columns, ConfigStatus, DeletionPolicy, KubeletCount, MachineGroupStatus,
     Mode, NextTemplate, NodeCounts, Pending, ProfileRef, RuntimeClassIsolation, RuntimeClassScope, RuntimeClassSpec,

@@ -191,6 +191,9 @@ pub mod reason {
     pub const SEVERE_ISSUES: &str = "SevereIssues";
     pub const KNOWN_ISSUES: &str = "KnownIssues";
     pub const UNKNOWN_ISSUE_ACKNOWLEDGED: &str = "UnknownIssueAcknowledged";
+    pub const ENDPOINTS_DUPLICATE: &str = "EndpointsDuplicate";
+    pub const LOAD_BALANCERS_LOST: &str = "LoadBalancersLost";
+    pub const ENDPOINTS_LOST: &str = "EndpointsLost";
     pub const SECRETS_READABLE: &str = "SecretsReadable";
     pub const VOLUME_NOT_ENCRYPTED: &str = "VolumeNotEncrypted";
     pub const SERVICE_NOT_RESTARTED: &str = "ServiceNotRestarted";

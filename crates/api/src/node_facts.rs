@@ -61,6 +61,33 @@ pub struct NodeFacts {
     /// Whether a file of containerd sets cni.bin_dir in the table of configuration version 3, and none sets bin_dirs.
     #[serde(default)]
     pub cni_bin_dir: Option<bool>,
+    /// What the host network service (HNS) has. A problem is reported when two readings that follow each other have shown it.
+    #[serde(default)]
+    pub network: Option<NetworkFacts>,
+}
+
+/// What the host network service of a node has.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkFacts {
+    /// The number of endpoints on this node: of pods, of the node itself and of its CNI.
+    #[serde(default)]
+    pub endpoints: u32,
+    /// The IP addresses, and the MAC addresses of endpoints on this node, that more than one endpoint of a network has. Example: 10.244.5.23.
+    #[serde(default)]
+    #[schemars(length(max = 16), inner(length(max = 64)))]
+    pub duplicates: Vec<String>,
+    /// The IP addresses of endpoints on this node that are of no running pod: they were detached, or are in a namespace and attached to
+    /// nothing. Example: 10.244.5.24.
+    #[serde(default)]
+    #[schemars(length(max = 16), inner(length(max = 64)))]
+    pub lost: Vec<String>,
+    /// The number of load balancers, of which kube-proxy creates some for each Service.
+    #[serde(default)]
+    pub load_balancers: Option<u32>,
+    /// Whether there is no load balancer, although there were some since the agent was started.
+    #[serde(default)]
+    pub load_balancers_lost: bool,
 }
 
 /// A directory with Secrets of pods.

@@ -3,6 +3,7 @@
 
 pub mod capacity;
 pub mod known_issues;
+pub mod network;
 pub mod operation;
 pub mod ownership;
 pub mod pool;

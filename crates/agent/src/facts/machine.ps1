@@ -30,3 +30,15 @@ try {
     'flag|read'
   }
 } catch { }
+try {
+  foreach ($endpoint in @(Get-HnsEndpoint)) {
+    $addresses = $endpoint.MacAddress, $endpoint.IPAddress, $endpoint.IPv6Address
+    $values = $endpoint.VirtualNetwork, $endpoint.State, [bool]$endpoint.IsRemoteEndpoint, $endpoint.Namespace.ID
+    'endpoint|{0}' -f (($values + $addresses) -join '|')
+  }
+  'endpoint|read'
+} catch { }
+try {
+  foreach ($line in @(hnsdiag.exe list loadbalancers)) { 'loadbalancer|{0}' -f $line }
+  if ($LASTEXITCODE -eq 0) { 'loadbalancer|read' }
+} catch { }

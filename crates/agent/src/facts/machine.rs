@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{MAX_FLAGS, MAX_NAME};
+use super::{MAX_FLAGS, MAX_NAME, network::NetworkReading};
 use crate::{
     host::Host,
     script::{self, Lines},
@@ -92,6 +92,11 @@ impl MachineAnswers {
     /// The names of the flags of the kubelets that run, sorted; `None` if none does.
     pub fn kubelet_flags(&self) -> Option<Vec<String>> {
         self.0.is_read("flag").then(|| flag_names(self.0.values("flag").map(str::to_owned)))
+    }
+
+    /// What was read of HNS after a former reading.
+    pub fn network(&self, before: Option<&NetworkReading>) -> Option<NetworkReading> {
+        NetworkReading::parse(&self.0, before)
     }
 
     /// The names of the pipes of csi-proxy, sorted.

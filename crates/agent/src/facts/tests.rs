@@ -21,7 +21,7 @@ fn node(kubelet: &str, config: &str, lines: &[&str]) -> FakeHost {
 }
 
 fn facts(host: &FakeHost) -> NodeFacts {
-    read(host, &FactReference::default(), &NodeFacts::default())
+    read(host, &FactReference::default(), FactReading::default()).facts
 }
 
 fn key(values: &[(&str, &str)], keys: &[&str]) -> RegistryKey {
@@ -130,7 +130,7 @@ fn flags_are_those_of_the_running_kubelet_or_of_its_service() {
 #[test]
 fn feature_gates_are_those_of_the_configuration_that_the_kubelet_uses() {
     let kubelet = Some(json!({"featureGates": {"WinOverlay": false, "NodeLogQuery": true, "Odd": "yes"}}));
-    let found = read(&node(KUBELET, "", &[]), &FactReference { kubelet, time: None }, &NodeFacts::default());
+    let found = read(&node(KUBELET, "", &[]), &FactReference { kubelet, time: None }, FactReading::default()).facts;
     assert_eq!(found.feature_gates, Some(vec!["NodeLogQuery=true".to_owned(), "WinOverlay=false".to_owned()]));
     assert_eq!(facts(&node(KUBELET, "", &[])).feature_gates, None);
 }

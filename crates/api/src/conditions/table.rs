@@ -398,7 +398,16 @@ conditions! {
             "correct the annotation; `winpool explain` lists the ids"),
     ]);
     NODE_HYGIENE = condition("NodeHygiene", Role::Flag, ConditionStatus::True, (Subject::Nodes, Harm::Notice),
-        "nodes keep Secrets unprotected, have services that do not restart, or settings that an upgrade ends, as their agents report", &[
+        "nodes have a broken network of pods, keep Secrets unprotected, have services that do not restart, or settings that an upgrade ends, \
+         as their agents report", &[
+        row(reason::ENDPOINTS_DUPLICATE, TRUE,
+            "more than one endpoint of HNS on a node has the same address, so that a pod loses its network",
+            "drain the node: [the network of nodes](delivery/agent.md#the-network-of-nodes)").harm(Harm::StopsPods),
+        row(reason::LOAD_BALANCERS_LOST, TRUE,
+            "HNS has lost the load balancers that kube-proxy wrote, so that Services do not answer on the node",
+            "restart kube-proxy on the node").harm(Harm::StopsPods),
+        row(reason::ENDPOINTS_LOST, TRUE, "HNS has endpoints of former pods, whose addresses another pod may get",
+            "drain and restart the node when it suits"),
         row(reason::SECRETS_READABLE, TRUE,
             "others than SYSTEM and Administrators can read the directory of the kubelet or of containerd, with Secrets of pods in \
              clear text",

@@ -43,6 +43,10 @@ pub struct PoolReport {
     pub capacity: Option<Capacity>,
     /// The number of nodes by id, severity and state of known issues.
     pub known_issues: Vec<([&'static str; 3], usize)>,
+    /// The number of endpoints of HNS by node, as agents report them.
+    pub hns_endpoints: Vec<(String, usize)>,
+    /// The number of nodes by the problem of HNS that their agents report.
+    pub hns_problems: Vec<(&'static str, usize)>,
     /// The number of WindowsNodeConfigs by phase. A pool without agents has none.
     pub node_configs: Vec<(&'static str, usize)>,
     /// The number of nodes where the desired configuration failed, by kind of failure. A pool without agents has none.
@@ -105,6 +109,13 @@ const FAMILIES: &[Family] = &[
         None,
         known_issues,
     ),
+    ("hns_endpoints", "Endpoints of the host network service on a node, as its agent reports them", None, |report| {
+        let series = |(node, count): &(String, usize)| (vec![("node", node.clone())], number(*count));
+        report.hns_endpoints.iter().map(series).collect()
+    }),
+    ("hns_problems", "Nodes of a pool with a problem of the host network service, by problem", None, |report| {
+        by("problem", report.hns_problems.iter().copied())
+    }),
     ("node_configs", "WindowsNodeConfigs of a pool, by phase", None, |report| {
         by("phase", report.node_configs.iter().copied())
     }),
@@ -264,6 +275,8 @@ mod tests {
                 ..Capacity::default()
             }),
             known_issues: vec![(["CVE-2023-3676", "high", "reported"], 2)],
+            hns_endpoints: vec![("win-1".into(), 12)],
+            hns_problems: vec![("EndpointsDuplicate", 1)],
             node_configs: vec![("Applied", 2)],
             rollout_failures: vec![("RolledBack", 1)],
             rollout_start: Some(1_700_000_001),
@@ -297,6 +310,8 @@ mod tests {
             r#"winpool_pod_capacity{pool="web",state="used"} 7"#,
             r#"winpool_pods{pool="web",state="updates_behind"} 3"#,
             r#"winpool_workload_issues{pool="web",issue="Unschedulable"} 2"#,
+            r#"winpool_hns_endpoints{pool="web",node="win-1"} 12"#,
+            r#"winpool_hns_problems{pool="web",problem="EndpointsDuplicate"} 1"#,
             r#"winpool_node_configs{pool="web",phase="Applied"} 2"#,
             r#"winpool_rollout_failures{pool="web",reason="RolledBack"} 1"#,
             r#"winpool_rollout_start_timestamp_seconds{pool="web"} 1700000001"#,

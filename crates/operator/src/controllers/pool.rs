@@ -62,6 +62,7 @@ fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> 
     let if_agents = |counts: &[(&'static str, usize)]| if has_agents { counts.to_vec() } else { Vec::new() };
     let triple = |condition: &Condition| [&condition.type_, &condition.status, &condition.reason].map(Clone::clone);
     let build = plan.pool.spec.as_ref().ok().map(|spec| spec.build);
+    let (hns_endpoints, hns_problems) = metrics::networks(snapshot, plan);
     PoolReport {
         nodes: status.nodes,
         ready_untainted: metrics::ready_untainted(plan),
@@ -75,6 +76,8 @@ fn metrics(snapshot: &Snapshot, plan: &Plan, status: &WindowsNodePoolStatus) -> 
         },
         capacity: metrics::capacity(snapshot, plan),
         known_issues: metrics::known_issues(snapshot, plan),
+        hns_endpoints,
+        hns_problems: hns_problems.into_iter().collect(),
         node_configs: if_agents(&phases),
         rollout_failures: if_agents(&plan.rollout_failures()),
         rollout_start: plan.rollout_start(),

@@ -1,5 +1,7 @@
 //! Values of the metrics of a pool that its status does not have.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use winpool_api::{Mode, RuntimeClassState, TaintKey, names::reason};
 use winpool_core::node::WindowsNode;
@@ -8,6 +10,7 @@ use winpool_facts::Minor;
 use crate::{
     capacity::Capacity,
     known_issues::check,
+    network,
     operation::{NodeEdit, Purpose, TaintEdit},
     pool::{
         Snapshot,
@@ -69,6 +72,22 @@ pub fn known_issues(snapshot: &Snapshot, plan: &Plan) -> Vec<([&'static str; 3],
         counts.map(|(state, nodes)| ([issue.entry.code, issue.severity.name(), state], nodes))
     });
     rows.filter(|(_, nodes)| *nodes > 0).collect()
+}
+
+/// The number of endpoints of HNS by node, and the number of nodes by the problem that HNS has there, as agents report them; nothing without
+/// such a report.
+pub fn networks(snapshot: &Snapshot, plan: &Plan) -> (Vec<(String, usize)>, BTreeMap<&'static str, usize>) {
+    let members = plan.active().into_iter().flat_map(|active| &active.members);
+    let (mut endpoints, mut problems) = (Vec::new(), BTreeMap::new());
+    for (node, network) in
+        members.filter_map(|Member { node, .. }| Some((node, snapshot.facts(node)?.network.as_ref()?)))
+    {
+        endpoints.push((node.name.clone(), network.endpoints as usize));
+        for (reason, shown, _) in network::problems(network) {
+            *problems.entry(reason).or_default() += usize::from(shown.is_some());
+        }
+    }
+    (endpoints, problems)
 }
 
 /// The number of nodes that are Ready and lack a taint of the pool that excludes pods, if the pool writes.

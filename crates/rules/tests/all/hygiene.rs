@@ -44,6 +44,7 @@ fn node_hygiene_names_secrets_that_others_read_then_volumes_then_services() {
     let restart = "the service kubelet is not started again when it fails. Run: sc.exe failure kubelet reset= 86400 actions= restart/15000";
     let users = json!([r"BUILTIN\Users", "Everyone"]);
     let flag = r"kubelet 1.35 does not start with the flag --pod-infra-container-image. Remove it from the command line of the kubelet. It is set by kubeadm up to 1.34, in C:\var\lib\kubelet\kubeadm-flags.env";
+    let network = |network: Value| json!({"network": network});
     let clean = facts(json!([directory(json!([]), json!(true))]), json!([service(json!(true))]));
     let worst = facts(json!([directory(users.clone(), json!(false))]), json!([service(json!(false))]));
     // What could not be read is no finding.
@@ -68,6 +69,24 @@ fn node_hygiene_names_secrets_that_others_read_then_volumes_then_services() {
             [facts(json!([]), json!([])), json!({"kubeletFlags": ["pod-infra-container-image", "root-dir"]})],
             Some(("EndsWithUpgrade", format!("win-2: {flag}"))),
         ),
+        (
+            [network(json!({"endpoints": 2, "duplicates": ["10.244.5.23"], "lost": ["10.244.5.24"]})), clean.clone()],
+            Some((
+                "EndpointsDuplicate",
+                "win-1: more than one endpoint of HNS has the address 10.244.5.23. Drain the node, so that its pods are created elsewhere. \
+                 win-1: HNS has endpoints of no running pod with the address 10.244.5.24. Drain and restart the node when it suits: another pod \
+                 may get such an address"
+                    .to_owned(),
+            )),
+        ),
+        (
+            [network(json!({"endpoints": 2, "loadBalancers": 0, "loadBalancersLost": true})), clean.clone()],
+            Some((
+                "LoadBalancersLost",
+                "win-1: HNS has lost its load balancers. Restart kube-proxy on the node, which writes them again".to_owned(),
+            )),
+        ),
+        ([network(json!({"endpoints": 2, "loadBalancers": 7})), clean.clone()], None),
         ([worst, clean], Some(("SecretsReadable", format!("win-1: {readable}. win-1: {volume}. win-1: {restart}")))),
     ];
     for (facts, expected) in table {

@@ -2,11 +2,11 @@
 
 use windows_registry::LOCAL_MACHINE;
 use winpool_agent::{
-    facts::{self, FactReference},
+    facts::{self, FactReading, FactReference},
     host::{Host, ServicePolicy},
     windows::Windows,
 };
-use winpool_api::{NodeFacts, ServiceStart};
+use winpool_api::ServiceStart;
 
 use super::{Service, os_error};
 
@@ -38,7 +38,7 @@ fn a_service_has_its_start_and_whether_it_restarts() {
 
 #[test]
 fn a_fact_that_cannot_be_read_is_absent() {
-    let facts = facts::read(&Windows, &FactReference::default(), &NodeFacts::default());
+    let facts = facts::read(&Windows, &FactReference::default(), FactReading::default()).facts;
     assert_eq!((facts.reboot_pending, facts.ccg_plugins.as_deref()), (Some(false), Some(&[][..])), "{facts:?}");
     // Wine has no PowerShell, which runs the script.
     assert_eq!(facts.booted_at.is_some(), facts.domain_joined.is_some(), "{facts:?}");

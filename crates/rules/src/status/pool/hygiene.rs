@@ -15,10 +15,20 @@ use winpool_api::{
 use winpool_core::{ForeignText, node::WindowsNode};
 
 use super::input::{NodeMessages, ReportInput, worst_of};
-use crate::upgrade::{EndedSetting, ended_settings};
+use crate::{
+    network,
+    upgrade::{EndedSetting, ended_settings},
+};
 
-const WORST_FIRST: [&str; 4] =
-    [reason::SECRETS_READABLE, reason::ENDS_WITH_UPGRADE, reason::VOLUME_NOT_ENCRYPTED, reason::SERVICE_NOT_RESTARTED];
+const WORST_FIRST: [&str; 7] = [
+    reason::ENDPOINTS_DUPLICATE,
+    reason::LOAD_BALANCERS_LOST,
+    reason::SECRETS_READABLE,
+    reason::ENDS_WITH_UPGRADE,
+    reason::VOLUME_NOT_ENCRYPTED,
+    reason::SERVICE_NOT_RESTARTED,
+    reason::ENDPOINTS_LOST,
+];
 
 /// What a node lacks: a reason of the condition, and the message.
 type Finding = (&'static str, String);
@@ -56,7 +66,9 @@ fn findings_of(facts: &NodeFacts, ended: Vec<EndedSetting>) -> impl Iterator<Ite
         let message = format!("{problem}. {remedy}");
         (reason::ENDS_WITH_UPGRADE, message)
     });
-    readable.chain(ended).chain(encryption).chain(ending)
+    let network = facts.network.iter().flat_map(network::problems);
+    let network = network.filter_map(|(reason, shown, remedy)| Some((reason, format!("{}. {remedy}", shown?))));
+    network.chain(readable).chain(ended).chain(encryption).chain(ending)
 }
 
 /// The facts about a node without an agent.
