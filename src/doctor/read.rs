@@ -21,6 +21,9 @@ pub struct SubjectReader {
     logs: Option<NodeLogReader>,
 }
 
+/// The namespace of events about objects without one (kubernetes/client-go v0.37.2, `tools/record/event.go`, `makeEvent`).
+const NODE_EVENTS: &str = "default";
+
 fn named(name: &str) -> ListParams {
     ListParams::default().fields(&format!("metadata.name={name}"))
 }
@@ -52,6 +55,7 @@ impl SubjectReader {
                 self.reader.part(EvidencePart::Events, namespace, &params, is_about).await
             }
         };
+        let events = self.with_events_of_nodes(events, &evidence).await;
         evidence.set(EvidencePart::Events, events);
         self.read_all(&mut evidence, EvidencePart::DaemonSets).await;
         self.read_all(&mut evidence, EvidencePart::EndpointSlices).await;
@@ -64,6 +68,26 @@ impl SubjectReader {
             evidence.node_logs = read;
         }
         Ok(evidence)
+    }
+
+    /// The events of pods with those of the nodes that were read. They are in one namespace, and name the node, whose uid not all have.
+    async fn with_events_of_nodes(&self, events: EvidenceLayer<Value>, evidence: &Evidence) -> EvidenceLayer<Value> {
+        let nodes = evidence.nodes().unwrap_or_default().iter();
+        let names: BTreeSet<&str> = nodes.filter_map(|node| node.metadata.name.as_deref()).collect();
+        let params = match names.iter().next() {
+            None => return events,
+            Some(name) if names.len() == 1 => format!("involvedObject.kind=Node,involvedObject.name={name}"),
+            Some(_) => "involvedObject.kind=Node".to_owned(),
+        };
+        let is_about =
+            |event: &Value| event["involvedObject"]["name"].as_str().is_some_and(|name| names.contains(name));
+        let params = ListParams::default().fields(&params);
+        let of_nodes = self.reader.part(EvidencePart::Events, Some(NODE_EVENTS), &params, is_about).await;
+        match (&evidence.subject, of_nodes) {
+            // Who asks about a pod need not have the permission for other namespaces.
+            (DiagnosisSubject::Pod { .. }, EvidenceLayer::Unavailable(_)) => events,
+            (_, of_nodes) => events.and(of_nodes),
+        }
     }
 
     /// Reads all objects of a part.

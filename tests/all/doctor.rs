@@ -135,7 +135,20 @@ fn each_kind_of_error_is_reported_although_no_row_has_its_text() {
         Fleet { logs: vec![(service, line.to_owned())], ..Fleet::default() }.evidence()
     };
     let fatal = "F1126 02:00:00.000000 1 main.go:1] cannot open the database";
+    let of_node = |reason: &str, reporter: &str, message: &str| {
+        let mut evidence = Fleet::default().evidence();
+        let about = json!({"kind": "Node", "name": "win-0", "uid": "win-0"});
+        let event = json!({"metadata": {"name": "e", "namespace": "default"}, "involvedObject": about, "type": "Warning",
+                           "reason": reason, "source": {"component": reporter}, "message": message});
+        evidence["events"]["read"]["items"].as_array_mut().unwrap().push(event);
+        evidence
+    };
+    for (reason, reporter) in [("Rebooted", "kubelet"), ("InvalidDiskCapacity", "kubelet"), ("NoPool", "winpool")] {
+        assert_eq!(unexplained(&diagnosis(&of_node(reason, reporter, "it was so"))), [""; 0], "{reason}");
+    }
     let table = [
+        (of_node("ImageGCFailed", "kubelet", "failed to garbage collect"), "kubelet: failed to garbage collect"),
+        (of_node("FailedToCreateRoute", "route_controller", "no quota"), "route_controller: no quota"),
         (ended(1), "program of the container: exit code 1: a code of the program itself, whose output says why"),
         (
             ended(0),
@@ -570,6 +583,33 @@ fn a_condition_of_another_program_is_not_judged() {
     assert!(text.ends_with("which status is a problem: FrequentUnregisterNetDevice=True"), "{text}");
 }
 
+#[test]
+fn a_condition_of_the_lifecycle_says_what_is_done_with_the_node_while_it_is_true() {
+    for (condition, status, expected) in [
+        ("MaintenanceInProgress", "True", &["the node is under maintenance: new disks"][..]),
+        ("Drained", "True", &["the node was drained, and is not back in service: new disks"]),
+        (
+            "DrainInProgress",
+            "True",
+            &["the node is being drained, but it is not cordoned: the condition may be old: new disks"],
+        ),
+        ("MaintenancePlanned", "True", &["a change of the node is planned: new disks"]),
+        ("MaintenanceInProgress", "False", &[]),
+        ("Drained", "Unknown", &[]),
+    ] {
+        let mut fleet = Fleet::default();
+        fleet.condition(condition, status, "AdminRequested", "new disks");
+        let diagnosis = diagnosis(&fleet.evidence());
+        let texts: Vec<_> =
+            diagnosis.also.iter().flat_map(|found| &found.evidence).map(|shown| shown.text.as_str()).collect();
+        assert_eq!(texts, expected, "{condition}={status}");
+        assert!(
+            diagnosis.summary().is_none() && diagnosis.excluded.contains(&"node-other-condition"),
+            "{condition}={status}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -670,11 +710,12 @@ fn from_bundle(evidence: &Value, arguments: &[&str]) -> (i32, String, String) {
 fn a_bundle_gives_the_same_diagnosis_offline() {
     for (ids, case) in recorded().into_iter().chain([(&[][..], Fleet::default().evidence())]) {
         let (status, stdout, stderr) = from_bundle(&case, &["-o", "json"]);
-        let expected = match ids.iter().filter(|id| !["known-issue", "ended-setting"].contains(id)).count() {
-            0 => (0, ""),
-            1 => (1, "winpool: 1 symptom of pool web\n"),
-            _ => (1, "winpool: 2 symptoms of pool web\n"),
-        };
+        let expected =
+            match ids.iter().filter(|id| !["known-issue", "ended-setting", "node-occupied"].contains(id)).count() {
+                0 => (0, ""),
+                1 => (1, "winpool: 1 symptom of pool web\n"),
+                _ => (1, "winpool: 2 symptoms of pool web\n"),
+            };
         assert_eq!((status, stderr.as_str()), expected, "{ids:?}");
         assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap(), json!(diagnosis(&case)), "{ids:?}");
     }

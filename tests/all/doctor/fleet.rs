@@ -169,7 +169,7 @@ impl Fleet {
         let mut config = json!({
             "apiVersion": "winpool.dev/v1alpha1", "kind": "WindowsNodeConfig", "metadata": {"name": format!("win-{node}")},
             "spec": {"pool": "web", "nodeUID": "u", "config": "web-1", "digest": "1", "confirmTimeout": "5m", "assignedAt": LONG_AGO},
-            "status": {"phase": "Applied"},
+            "status": {"phase": "Applied", "facts": {"network": {"endpoints": 5, "loadBalancers": 12}}},
         });
         if self.answered {
             config["spec"]["diagnose"] = healthy["requestedAt"].clone();

@@ -179,6 +179,9 @@ const CONDITIONS: &[(&[&str], [&str; 4])] = &[
     ),
     // kubernetes/website, node-status.md
     (&["node-disk-pressure"], ["DiskPressure", "True", "KubeletHasDiskPressure", ""]),
+    // kubernetes/enhancements, KEP-5683
+    (&["node-occupied"], ["MaintenanceInProgress", "True", "AdminRequested", "firmware update"]),
+    (&["node-occupied"], ["MaintenancePlanned", "True", "MaintenanceWindow", ""]),
     (&["node-pid-pressure"], ["PIDPressure", "True", "KubeletHasInsufficientPID", ""]),
     (&["node-network-unavailable"], ["NetworkUnavailable", "True", "NoRouteCreated", ""]),
     (
@@ -647,7 +650,13 @@ fn of_nodes() -> Vec<Case> {
         evidence["nodeConfigs"]["read"]["items"][0]["status"]["facts"] =
             json!({"kubeletFlags": ["pod-infra-container-image"]});
     });
+    // Azure/AKS#5653
+    let endpoints = changed(|evidence| {
+        evidence["nodeConfigs"]["read"]["items"][0]["status"]["facts"]["network"] =
+            json!({"endpoints": 5, "duplicates": ["10.244.5.23"], "loadBalancers": 12});
+    });
     vec![
+        (&["hns-problem"], endpoints),
         (&["ended-setting"], flag),
         (&["node-silent"], silent),
         (&["pool-not-ready"], unready_pool),

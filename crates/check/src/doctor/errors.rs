@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use winpool_facts::exit_codes::{exit_code, is_of_windows};
 
 use super::{
-    case::{Observation, PodState, START, containers, node_of, phase, pod_condition},
+    case::{Observation, PodState, START, containers, name, node_of, phase, pod_condition},
     evidence::{DiagnosisSubject, Evidence, Unavailable},
     symptoms::{Symptom, row_of},
 };
@@ -105,8 +105,32 @@ fn events_of<'e>(evidence: &'e Evidence, pods: &[&'e Pod]) -> Vec<PodError<'e>> 
     evidence.events().unwrap_or_default().iter().filter_map(error).collect()
 }
 
+/// The reasons of warnings about nodes that say nothing of their state: Windows was started, or the runtime has not measured its disk yet
+/// (kubernetes/kubernetes 1.37.2, `pkg/kubelet/nodestatus/setters.go` and `images/image_gc_manager.go`, read 2026-11-29).
+const USUAL_OF_NODES: &[&str] = &["Rebooted", "InvalidDiskCapacity"];
+
+/// The warnings about the nodes that were read, with the name of the node, other than those of the operator, which the status of its pools has.
+pub(super) fn events_of_nodes(evidence: &Evidence) -> Vec<(&str, &Event)> {
+    let is_read = |of: &str| evidence.nodes().unwrap_or_default().iter().any(|node| name(&node.metadata) == of);
+    let is_usual = |reason: &str| USUAL_OF_NODES.contains(&reason);
+    let warning = |event: &&Event| event.type_.as_deref() == Some("Warning") && reporter(event) != Some("winpool");
+    let warnings = evidence.events().unwrap_or_default().iter().filter(warning);
+    let of_nodes = warnings.filter_map(|event| {
+        let about = &event.involved_object;
+        let node = about.name.as_deref().filter(|of| about.kind.as_deref() == Some("Node") && is_read(of))?;
+        (!event.reason.as_deref().is_some_and(is_usual)).then_some((node, event))
+    });
+    of_nodes.collect()
+}
+
+/// The program that reports an event.
+pub(super) fn reporter(event: &Event) -> Option<&str> {
+    let of_source = event.source.as_ref().and_then(|source| source.component.as_deref());
+    [event.reporting_component.as_deref(), of_source].into_iter().flatten().find(|name| !name.is_empty())
+}
+
 /// The first and the last time of an event.
-fn times(event: &Event) -> [Option<Timestamp>; 2] {
+pub(super) fn times(event: &Event) -> [Option<Timestamp>; 2] {
     let of = |time: &Option<Time>| time.as_ref().map(|Time(at)| *at);
     let exact = event.event_time.as_ref().map(|time| time.0);
     [of(&event.first_timestamp).or(exact), of(&event.last_timestamp).or(exact)]

@@ -72,6 +72,18 @@ impl<T> EvidenceLayer<T> {
         Self::Read { items, omitted: false }
     }
 
+    /// Both, if both were read.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Read { mut items, omitted }, Self::Read { items: more, omitted: is_cut }) => {
+                items.extend(more);
+                Self::Read { items, omitted: omitted || is_cut }
+            }
+            (unread @ Self::Unavailable(_), _) | (_, unread) => unread,
+        }
+    }
+
     fn get(&self, part: EvidencePart) -> Result<&[T], Unavailable> {
         match self {
             Self::Read { items, .. } => Ok(items),

@@ -43,6 +43,8 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
             "metadata.name",
             "metadata.namespace",
             "reason",
+            "reportingComponent",
+            "source.component",
             "type",
         ],
         EvidencePart::DaemonSets => &[

@@ -271,6 +271,11 @@ pub static SYMPTOMS: &[Symptom] = {
             "the node controller has not heard from the kubelet",
             "look at the machine, and on it: `Get-Service kubelet`",
             NODE_STATUS).effect(),
+        symptom("node-occupied", "Somebody works on a node, or plans to", check(&[Nodes], checks::lifecycle_conditions),
+            "an administrator or a controller for maintenance has set the condition. Pods may be evicted, and not be scheduled there",
+            "wait until the work has ended. Whoever has set the condition removes it: \
+             `kubectl get node NODE -o jsonpath='{.status.conditions}'` has its reason and time",
+            "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/5683-lifecycle-conditions").also(),
         symptom("node-other-condition", "A node has a condition of another program", check(&[Nodes], checks::other_conditions),
             "only the program that writes the condition defines which status is a problem",
             "look at its documentation, and at `kubectl describe node NODE`",
@@ -694,6 +699,11 @@ pub static SYMPTOMS: &[Symptom] = {
             "endpoints of former pods stay on the node",
             "`kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`, so that the pods are created elsewhere",
             "https://github.com/Azure/AKS/issues/5653"),
+        symptom("hns-problem", "An agent reports a problem of the host network service", check(&[Nodes, NodeConfigs], checks::network_problems),
+            "HNS has two endpoints with one address, endpoints of former pods, or has lost the load balancers of kube-proxy",
+            "act on the text: `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data` for endpoints, and a restart of kube-proxy for \
+             load balancers",
+            "docs/delivery/agent.md#the-network-of-nodes"),
         symptom("hns-endpoint-missing", "Running pods have no network, because HNS has lost their endpoints",
             agent_and_pods(checks::missing_endpoints, "hnsdiag list endpoints"),
             "the host network service was restarted, and does not create the endpoints of running pods again",

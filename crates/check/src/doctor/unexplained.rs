@@ -11,7 +11,7 @@ use super::{
     FoundSymptom,
     case::{Case, Observation, conditions, contains_one, name, node_of},
     checks,
-    errors::{PROGRAM, PodError},
+    errors::{PROGRAM, PodError, events_of_nodes, reporter, times},
     evidence::LogContent,
     symptoms::row_of_line,
     with_names,
@@ -202,6 +202,7 @@ pub(super) fn unexplained(case: &Case<'_>, found: &[FoundSymptom]) -> (Vec<Unexp
     let mut errors: Vec<Error<'_>> =
         case.errors().unwrap_or_default().iter().filter(|error| error.row.is_none()).map(of_pod).collect();
     errors.extend(of_conditions(case));
+    errors.extend(of_nodes(case));
     errors.retain(|error| is_open(&error.shown));
     let troubled = troubled(case, &errors);
     errors.extend(of_logs(case, &troubled));
@@ -238,6 +239,22 @@ fn of_conditions<'e>(case: &Case<'e>) -> Vec<Error<'e>> {
         Error { rank: 1, component: "kubelet".to_owned(), collect, shown, pod: None, node, last: since.clone(), since }
     };
     not_ready.map(error).collect()
+}
+
+/// The warnings about nodes.
+fn of_nodes<'e>(case: &Case<'e>) -> impl Iterator<Item = Error<'e>> {
+    events_of_nodes(case.evidence).into_iter().map(|(node, event)| {
+        let text = event.message.as_deref().unwrap_or_default();
+        let shown = Observation::of_node(
+            node,
+            format!("event {}", event.reason.as_deref().unwrap_or("without a reason")),
+            text,
+        );
+        let Component { name, collect, .. } = component_of(text);
+        let [since, last] = times(event).map(|at| at.map(|at| at.to_string()));
+        let component = reporter(event).unwrap_or(name).to_owned();
+        Error { rank: 1, component, collect, shown, pod: None, node: node.to_owned(), since, last }
+    })
 }
 
 /// The nodes that are not ready, or whose pods have errors.

@@ -13,8 +13,10 @@ use k8s_openapi::{
 use kube::core::DynamicObject;
 use winpool_api::{conditions::READY, names::label};
 use winpool_core::{Objects, kind::Kind, node::WindowsNode, text::some_of};
+use winpool_facts::node_lifecycle::{DRAIN_IN_PROGRESS, lifecycle};
 use winpool_rules::{
     known_issues::{self, FoundIssue},
+    network,
     pool::Pool,
     status::overview::{MachineObject, machine_problems},
 };
@@ -113,7 +115,10 @@ pub fn expired_lease(case: &Case<'_>) -> Checked {
 
 /// Conditions of nodes that neither the kubelet nor the node controller writes.
 pub fn other_conditions(case: &Case<'_>) -> Checked {
-    let others = case.conditions()?.into_iter().filter(|(_, of)| !KNOWN_CONDITIONS.contains(&of.type_.as_str()));
+    let others = case
+        .conditions()?
+        .into_iter()
+        .filter(|(_, of)| !KNOWN_CONDITIONS.contains(&of.type_.as_str()) && lifecycle(&of.type_).is_none());
     let others: BTreeSet<_> =
         others.filter(|(_, of)| of.status != "False").map(|(_, of)| format!("{}={}", of.type_, of.status)).collect();
     match others.is_empty() {
@@ -123,6 +128,48 @@ pub fn other_conditions(case: &Case<'_>) -> Checked {
             some_of(others)
         ))),
     }
+}
+
+/// Nodes on which somebody works or plans to work, by the conditions of their lifecycle.
+pub fn lifecycle_conditions(case: &Case<'_>) -> Checked {
+    let present = case.conditions()?.into_iter().filter(|(_, of)| of.status == "True");
+    let observed = present.filter_map(|(node, of)| {
+        let row = lifecycle(&of.type_)?;
+        let is_cordoned = node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true));
+        let stale = if row.name == DRAIN_IN_PROGRESS && !is_cordoned {
+            ", but it is not cordoned: the condition may be old"
+        } else {
+            ""
+        };
+        let mut observed = Observation::of_condition(node, of);
+        let said = if observed.text.is_empty() { String::new() } else { format!(": {}", observed.text) };
+        observed.text = format!("{}{stale}{said}", row.meaning);
+        Some(observed)
+    });
+    Ok(observed.collect())
+}
+
+/// The problems of HNS that agents report by themselves.
+pub fn network_problems(case: &Case<'_>) -> Checked {
+    let configs = case.node_configs()?;
+    let (mut observed, mut unknown) = (Vec::new(), Vec::new());
+    for node in case.evidence.nodes()?.iter().map(|node| name(&node.metadata)) {
+        let facts = configs.get(node).and_then(|config| config.status.facts.as_ref());
+        match facts.and_then(|facts| facts.network.as_ref()) {
+            None => unknown.push(node),
+            Some(network) => {
+                observed.extend(network::problems(network).into_iter().filter_map(|(reason, shown, remedy)| {
+                    Some(Observation::of_node(
+                        node,
+                        format!("facts of the agent ({reason})"),
+                        format!("{}. {remedy}", shown?),
+                    ))
+                }))
+            }
+        }
+    }
+    let unknown = unknown.into_iter().map(|node| format!("no agent reports the network of {node}")).collect();
+    unless_unknown(observed, unknown, Undetermined::NotShown)
 }
 
 /// Machines without a node.
