@@ -23,6 +23,7 @@ mod golden_samples;
 mod known_issues;
 mod kube_proxy;
 mod lint;
+mod node_conditions;
 mod policies;
 mod powershell;
 mod recommend;

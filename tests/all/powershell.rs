@@ -17,7 +17,7 @@ struct Script {
 ///
 /// # Panics
 /// The script does not match the grammar.
-fn parse(text: &str) -> Tree {
+pub fn parse(text: &str) -> Tree {
     let tree = tree(text);
     assert!(!tree.root_node().has_error(), "{}\n{text}", tree.root_node().to_sexp());
     tree
