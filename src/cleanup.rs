@@ -27,7 +27,7 @@ use winpool_rules::{
     },
 };
 
-use super::{CommandError, connect, input, pools::check_names, progress::Progress, workloads};
+use super::{CommandError, connect, input, output, pools::check_names, progress::Progress, workloads};
 
 /// How many times the cleanup is attempted while other clients change the same objects.
 const ATTEMPTS: usize = 10;
@@ -37,6 +37,8 @@ const BATCH: usize = 50;
 const NO_TERMINAL: &str = "cleanup asks before it removes anything, and standard input is not a terminal. Use --dry-run to \
                            see what it would remove, and --yes to remove it";
 
+/// What is printed if there is nothing to do.
+const NOTHING: &str = "nothing to remove\n";
 /// What follows if the workloads cannot be read.
 const KEPT_LABELS: &str = "the labels of runs.winpool.dev/ are not removed, because pods may select them";
 
@@ -90,21 +92,21 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         drop(progress);
         let pools = selected_pools(&snapshot, &requested)?;
         let unverified = unverified_records(&snapshot, &requested);
-        unverified.iter().for_each(|record| println!("not verified: {record}"));
+        unverified.iter().try_for_each(|record| output::print(&format!("not verified: {record}\n")))?;
         let plans = clean_up(&snapshot, &pools);
         left_classes(&snapshot, &pools, &plans).iter().for_each(|text| input::note(text));
         if pools.is_empty() {
-            println!("nothing to remove");
+            output::print(NOTHING)?;
             return fail_on_unverified(unverified.len());
         }
         if dry_run {
-            return fail_on_writes(&plans, print_plans(&plans)).and(fail_on_unverified(unverified.len()));
+            return fail_on_writes(&plans, print_plans(&plans)?).and(fail_on_unverified(unverified.len()));
         }
-        if !force && cluster::is_operator_running(&client, &namespace).await? {
+        if !force && cluster::operator_pods(&client, &namespace).await?.is_some_and(|(ready, _)| ready > 0) {
             fail_on_enforced_pools(&snapshot, &pools, &namespace)?;
         }
         if asks {
-            let writes = print_plans(&plans);
+            let writes = print_plans(&plans)?;
             if writes > 0 {
                 confirm(writes, io::stdin().lock(), io::stderr())?;
             }
@@ -116,7 +118,8 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
 
 /// The cluster, with the nodes that have lost the label of Windows nodes.
 async fn read(client: &Client, namespace: &str, ownership: Arc<Ownership>) -> Result<Snapshot, CommandError> {
-    let snapshot = cluster::list_snapshot(client, namespace).await?;
+    let (snapshot, missing) = cluster::list_snapshot(client, namespace).await?;
+    missing.map_or(Ok(()), Err)?;
     let unwatched = UnwatchedNodes::new(client.clone()).recorded().await;
     let unwatched = unwatched.map_err(|error| CommandError::Cluster(format!("cannot list all nodes: {error}")))?;
     let snapshot = Snapshot { ownership, unwatched: Some(unwatched), ..snapshot };
@@ -203,21 +206,18 @@ fn fail_on_enforced_pools(snapshot: &Snapshot, pools: &BTreeSet<String>, namespa
     )))
 }
 
-/// Prints what would be done. Returns the number of writes.
-fn print_plans(plans: &[Plan]) -> usize {
-    let mut count = 0;
-    for plan in plans {
-        for operation in plan.steps.iter().flatten() {
-            println!("pool {}: {}", plan.pool.name, describe(operation));
-            count += 1;
-        }
-    }
-    let handed_over = handed_over(plans);
-    if count == 0 && handed_over.is_empty() {
-        println!("nothing to remove");
-    }
+/// Prints what would be done. Ok: the number of writes.
+fn print_plans(plans: &[Plan]) -> Result<usize, CommandError> {
+    let lines = |plan: &Plan| {
+        let line = |write| format!("pool {}: {}\n", plan.pool.name, describe(write));
+        plan.steps.iter().flatten().map(line).collect::<Vec<_>>()
+    };
+    let (lines, handed_over) = (plans.iter().flat_map(lines).collect::<Vec<_>>(), handed_over(plans));
+    let nothing = lines.is_empty() && handed_over.is_empty();
+    let text = lines.concat();
+    output::print(if nothing { NOTHING } else { &text })?;
     handed_over.iter().for_each(|text| input::note(text));
-    count
+    Ok(lines.len())
 }
 
 /// A message for each RuntimeClass of winpool that stays.
@@ -298,8 +298,10 @@ fn print_outcomes(plan: &Plan, done: &Done) -> Result<bool, CommandError> {
     let mut failures = Vec::new();
     for (operation, outcome) in &done.results {
         match outcome {
-            Outcome::Done => println!("pool {}: {}", plan.pool.name, describe(operation)),
-            Outcome::NotFound => println!("pool {}: {} (already deleted)", plan.pool.name, describe(operation)),
+            Outcome::Done => output::print(&format!("pool {}: {}\n", plan.pool.name, describe(operation)))?,
+            Outcome::NotFound => {
+                output::print(&format!("pool {}: {} (already deleted)\n", plan.pool.name, describe(operation)))?;
+            }
             Outcome::Conflict | Outcome::Waits(_) | Outcome::Delayed => {}
             Outcome::Denied(_, error) | Outcome::Refused(error) | Outcome::Failed(error) => {
                 failures.push(format!("{}: {error}", describe(operation)));
@@ -326,7 +328,7 @@ fn finish(plans: &[Plan], remaining: &[String]) -> Result<(), CommandError> {
     if !handed_over.is_empty() {
         return Err(CommandError::Problems(handed_over.join("\n")));
     }
-    println!("done");
+    output::print("done\n")?;
     if !remaining.is_empty() {
         let names = some_of(remaining);
         input::note(&format!(

@@ -1,16 +1,19 @@
 //! Connections to the cluster.
 
-use std::{io, path::PathBuf};
+use std::{error::Error as _, io, path::PathBuf};
 
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tokio::runtime::{Builder, Runtime};
-use winpool_core::text::{some_of, with_sources};
+use winpool_core::{
+    foreign_text::escaped,
+    text::{some_of, with_sources},
+};
 use winpool_operator::cluster::{self};
 
-use super::CommandError;
+use super::{CommandError, typed_value};
 
 /// Which cluster, as typed: the same options as those of kubectl.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -27,20 +30,27 @@ pub(super) struct Args {
 impl Args {
     /// The options among words that are typed, of which others are unknown.
     pub(super) fn among(words: &[String]) -> Self {
-        let value = |option: &str| {
-            let index = words.iter().position(|word| word == option)?;
-            words.get(index + 1).cloned()
-        };
-        Self { kubeconfig: value("--kubeconfig").map(PathBuf::from), context: value("--context") }
+        let kubeconfig = typed_value(words, "--kubeconfig").map(PathBuf::from);
+        Self { kubeconfig, context: typed_value(words, "--context") }
+    }
+
+    /// Context and server of the kubeconfig, for messages; `None` if it cannot be read.
+    pub(super) fn place(&self) -> Option<String> {
+        let kubeconfig = self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from).ok()?;
+        let name = self.context.as_ref().or(kubeconfig.current_context.as_ref())?;
+        let context = kubeconfig.contexts.iter().find(|context| context.name == *name)?.context.as_ref()?;
+        let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
+        Some(escaped(&format!("context {name}, server {}", cluster.server.as_ref()?)).into_owned())
     }
 
     pub(super) async fn config(&self) -> Result<Config, CommandError> {
         if self.kubeconfig.is_none() && self.context.is_none() {
             return Config::infer().await.map_err(|error| {
-                let error = first_line(&with_sources(&error));
+                // Its source is the failure of the kubeconfig. That this is no Pod either is no news.
+                let error = error.source().map_or_else(|| error.to_string(), with_sources);
+                let error = first_line(&error);
                 CommandError::Cluster(format!(
-                    "no cluster: {error}. Use --kubeconfig, set KUBECONFIG to a kubeconfig with a current context, or run \
-                     in a Pod with a ServiceAccount"
+                    "no cluster: {error}. Use --kubeconfig or --context, or set KUBECONFIG to a kubeconfig with a current context"
                 ))
             });
         }

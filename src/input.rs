@@ -10,7 +10,7 @@ use winpool_core::{foreign_text::escaped_lines, kind::Kind, kubernetes::syntax, 
 use winpool_render::kube_proxy::CONFIG_MAP_ENTRY;
 
 use super::{
-    CommandError,
+    CommandError, output,
     progress::{self, Progress},
 };
 
@@ -118,5 +118,5 @@ pub(super) fn namespace(name: String) -> Result<String, CommandError> {
 /// Prints a note to stderr.
 pub(super) fn note(text: &str) {
     progress::interrupt();
-    eprintln!("winpool: {}", escaped_lines(text));
+    output::print_error(&format!("winpool: {}\n", escaped_lines(text)));
 }

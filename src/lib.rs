@@ -6,6 +6,7 @@
 
 pub mod admission_policies;
 pub mod adopt;
+mod check;
 mod cleanup;
 mod completions;
 mod configz;
@@ -33,14 +34,17 @@ mod signals;
 mod status;
 mod verify;
 mod workloads;
+mod wrap;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
 use jiff::{Zoned, civil::Date, tz::TimeZone};
-use winpool_core::{foreign_text::escaped_lines, tables};
+use winpool_core::tables;
 use winpool_facts::feature_gates;
 use winpool_operator::cluster::ListError;
+
+use output::Color;
 
 /// Manages the Windows nodes of a Kubernetes cluster as specified by WindowsNodePools
 #[derive(Debug, Parser)]
@@ -48,6 +52,9 @@ use winpool_operator::cluster::ListError;
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// When output has colours
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    color: Color,
 }
 
 const EXIT_STATUS: &str = "Exit status: 0 success, 1 problems found, 2 usage error, \
@@ -65,6 +72,8 @@ enum Command {
     Render(render::Args),
     /// Print what is wrong with the pools of a cluster, the worst first, and how far rollouts are (read-only)
     Status(status::Args),
+    /// Check that winpool is installed and works: exit status 0 if so (read-only)
+    Check(check::Args),
     /// Find the cause of a problem of a pool, a Windows node or a pod, with evidence and remedy (read-only)
     Doctor(doctor::Args),
     /// Print what would change in the cluster, or what an upgrade would break (read-only)
@@ -97,12 +106,16 @@ enum Command {
 impl Cli {
     /// The arguments of this process. Invalid ones end it, with the reason on stderr and exit status 2.
     pub fn of_process() -> Self {
-        let matches = program::command().get_matches();
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let typed = program::command().try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
+        typed.unwrap_or_else(|error| {
+            Color::among(&typed_words()).apply();
+            error.exit()
+        })
     }
 
     /// Runs the command, prints its failure to stderr and returns the exit status.
     pub fn run(self) -> ExitCode {
+        self.color.apply();
         // The operator logs the warning.
         let warning = tables::old(today()).filter(|_| !matches!(self.command, Command::Run(_) | Command::Complete(_)));
         warning.iter().for_each(|text| input::note(text));
@@ -112,6 +125,7 @@ impl Cli {
             Command::Policies(args) => policies::run(args),
             Command::Render(args) => render::run(args),
             Command::Status(args) => status::run(args),
+            Command::Check(args) => check::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::Plan(args) => plan::run(args),
             Command::Lint(args) => lint::Settings::try_from(args).and_then(lint::run),
@@ -129,11 +143,25 @@ impl Cli {
         match result {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
-                eprintln!("winpool: {}", escaped_lines(&failure.to_string()));
+                input::note(&failure.with_place(&connect::Args::among(&typed_words())));
                 failure.status()
             }
         }
     }
+}
+
+/// The arguments of this process that are Unicode.
+fn typed_words() -> Vec<String> {
+    env::args_os().filter_map(|word| word.into_string().ok()).collect()
+}
+
+/// The value of an option among words that are typed, of which others are unknown: `--option VALUE` or `--option=VALUE`.
+fn typed_value(words: &[String], option: &str) -> Option<String> {
+    let after = |(index, word): (usize, &String)| match word.strip_prefix(option)? {
+        "" => words.get(index + 1).cloned(),
+        rest => rest.strip_prefix('=').map(str::to_owned),
+    };
+    words.iter().enumerate().find_map(after)
 }
 
 /// What `winpool version` prints.
@@ -181,6 +209,12 @@ impl From<ListError> for CommandError {
 }
 
 impl CommandError {
+    /// The text of the failure. If the cluster is its cause: with context and server.
+    fn with_place(&self, cluster: &connect::Args) -> String {
+        let place = matches!(self, Self::Cluster(_)).then(|| cluster.place()).flatten();
+        place.map_or_else(|| self.to_string(), |place| format!("{self} ({place})"))
+    }
+
     pub fn status(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Problems(_) => 1,

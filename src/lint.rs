@@ -10,7 +10,6 @@ mod sarif;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    io::IsTerminal as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -173,16 +172,13 @@ pub(super) fn run(settings: Settings) -> Result<(), CommandError> {
         baseline.apply(&mut report)?;
     }
     let report = report.printable();
-    output::print(&match settings.format {
-        FindingFormat::Text => {
-            let on_terminal = std::io::stdout().is_terminal();
-            report::text(&report, if on_terminal { report::TERMINAL_LINE } else { usize::MAX })
-        }
-        FindingFormat::Json => report::json(&report),
-        FindingFormat::Sarif => sarif::text(&report, &settings.current),
-        FindingFormat::Github => github::text(&report, &settings.current),
-        FindingFormat::Junit => junit::text(&report, |severity| settings.fail_on.includes(severity)),
-    })?;
+    match settings.format {
+        FindingFormat::Text => output::print_styled(&report::text(&report)),
+        FindingFormat::Json => output::print(&report::json(&report)),
+        FindingFormat::Sarif => output::print(&sarif::text(&report, &settings.current)),
+        FindingFormat::Github => output::print(&github::text(&report, &settings.current)),
+        FindingFormat::Junit => output::print(&junit::text(&report, |severity| settings.fail_on.includes(severity))),
+    }?;
     report.notes().iter().for_each(|text| input::note(text));
     let summary = report.summary();
     if report.findings.iter().any(|found| settings.fail_on.includes(found.severity)) {

@@ -19,8 +19,9 @@ use winpool_workload::WorkloadName;
 use super::{
     CommandError, connect, input,
     output::{self, ReportFormat},
+    pools::check_names,
     progress::Progress,
-    registry,
+    registry, workloads,
 };
 
 #[derive(Debug, clap::Args)]
@@ -61,7 +62,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let (snapshot, (pods, controllers)) = runtime.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
         let client = progress.counting(cluster.client().await?);
-        let snapshot = cluster::list_snapshot(&client, &namespace).await?;
+        let snapshot = workloads::snapshot(&client, &namespace).await?;
         Ok::<_, CommandError>((snapshot, cluster::list_workloads(&client).await?))
     })?;
     let target = target(&snapshot, &pool, &to)?;
@@ -83,22 +84,15 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         ))
     })?;
     let steps = plan.then(|| steps(&planner, &pool, &target, &lookups)).flatten();
-    output::print(&match format {
-        ReportFormat::Text => text(&pool, &target, &migration) + &numbered(steps.as_deref().unwrap_or_default()),
-        ReportFormat::Json => {
-            let mut report = as_json(&pool, &target, &migration);
-            steps.iter().for_each(|steps| report["steps"] = json!(steps));
-            format!("{report:#}\n")
-        }
-    })?;
-    summary(&migration).map_or(Ok(()), |summary| Err(CommandError::Problems(summary)))
+    let mut json = as_json(&pool, &target, &migration);
+    steps.iter().for_each(|steps| json["steps"] = json!(steps));
+    let text = |_: &Value| text(&pool, &target, &migration) + &numbered(steps.as_deref().unwrap_or_default());
+    output::report(format, &json, text, summary(&migration))
 }
 
 fn target(snapshot: &Snapshot, pool: &str, to: &str) -> Result<MigrationTarget, CommandError> {
     let pools = || snapshot.pools.names().collect::<Vec<_>>().join(", ");
-    if !snapshot.pools.contains(pool) {
-        return Err(CommandError::Problems(format!("there is no WindowsNodePool {pool}. Existing pools: {}", pools())));
-    }
+    check_names("", [pool], snapshot.pools.names())?;
     if to == pool {
         return Err(CommandError::Usage(format!(
             "--to: {to} is the same pool. Use another pool, or a Windows version"

@@ -1,4 +1,4 @@
-//! Output of Kubernetes objects: as YAML documents, as one JSON List, or as files.
+//! The only place that writes to stdout and stderr: Kubernetes objects, as YAML documents, as one JSON List or as files, and reports.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anstream::AutoStream;
+use anstream::{AutoStream, ColorChoice};
 use clap::{
     ValueEnum,
     builder::styling::{AnsiColor, Style},
@@ -14,7 +14,7 @@ use clap::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::CommandError;
+use super::{CommandError, program::as_called, wrap::wrapped};
 
 /// Where objects are written.
 #[derive(Clone, Debug)]
@@ -50,6 +50,36 @@ pub enum ReportFormat {
     Text,
     /// One JSON object
     Json,
+    /// The same as YAML
+    Yaml,
+}
+
+/// When reports, help and errors have colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    /// The value of `--color` among words that are typed; the default if it is none.
+    pub fn among(words: &[String]) -> Self {
+        let value = super::typed_value(words, "--color").and_then(|value| Self::from_str(&value, false).ok());
+        value.unwrap_or_default()
+    }
+
+    /// Applies it to everything that is printed from now on.
+    pub fn apply(self) {
+        let choice = match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::AlwaysAnsi,
+            Self::Never => ColorChoice::Never,
+        };
+        choice.write_global();
+    }
 }
 
 /// The objects as text. The same objects always result in the same bytes.
@@ -112,10 +142,24 @@ pub fn print(text: &str) -> Result<(), CommandError> {
     ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Prints a report to stdout. Its styles are removed unless stdout is a terminal and NO_COLOR is not set.
+/// Prints a report to stdout, as wide as a terminal, with styles as [`Color`] says, and with commands as this program is called.
 pub fn print_styled(text: &str) -> Result<(), CommandError> {
+    let text = as_called(text);
+    let text = terminal_width().map_or_else(|| text.clone(), |width| wrapped(&text, width).into());
     let mut out = AutoStream::auto(io::stdout().lock());
     ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Prints a text to stderr. If nobody can read it, nobody can be told.
+pub fn print_error(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(as_called(text).as_bytes()).and_then(|()| out.flush());
+}
+
+/// The number of characters in a line of the terminal that stdout is; `None` if it is none, or too narrow for columns.
+pub fn terminal_width() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(usize::from(width.0)).filter(|width| *width >= MIN_WIDTH)
 }
 
 /// Prints a report, and fails with the summary of its problems, if it has any.
@@ -127,10 +171,14 @@ pub fn report<T: Serialize>(
 ) -> Result<(), CommandError> {
     match format {
         ReportFormat::Text => print_styled(&text(report)),
-        ReportFormat::Json => print(&format!("{:#}\n", serde_json::json!(report))),
+        ReportFormat::Json => print(&as_called(&format!("{:#}\n", serde_json::json!(report)))),
+        ReportFormat::Yaml => print(&as_called(&yaml(&serde_json::json!(report)))),
     }?;
     problems.map_or(Ok(()), |problems| Err(CommandError::Problems(problems)))
 }
+
+/// The least width of a terminal to which lines are fitted.
+const MIN_WIDTH: usize = 40;
 
 /// The last line of a report that has codes.
 pub const EXPLAIN: &str = "Run winpool explain CODE for the meaning of a code.";

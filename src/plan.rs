@@ -4,7 +4,7 @@ mod kube_proxy;
 mod preview;
 mod text;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kube_proxy::PresentKubeProxy;
 use preview::Preview;
@@ -26,7 +26,8 @@ use super::{
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without PATH the plan is for the resources in the cluster, else as if those in the files were applied. The \
+    after_help = "Without PATH the plan is for the resources in the cluster, else as if those in the files were applied: then it has \
+                        the pools in the files, those that the files change, and what was not there before. The \
                         exit status is 0 if nothing would change, and 1 if something would change, if a pool would not be as \
                         specified, or if the upgrade has breaking issues, such as an add-on that does not fit."
 )]
@@ -57,11 +58,25 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let namespace = input::namespace(namespace)?;
     let given = if files.is_empty() { None } else { Some(input::resources(&files)?) };
     let (mut snapshot, kube_proxy) = connect::runtime()?.block_on(read_cluster(&cluster, &namespace))?;
-    if let Some(given) = &given {
+    let progress = Progress::start("computing the plan", "pool");
+    let names: BTreeSet<String> = pool.into_iter().collect();
+    let before = given.as_ref().map(|given| {
+        let before = Preview::new(&snapshot, &names, None, &kube_proxy);
         apply(&mut snapshot, given);
+        (given, before)
+    });
+    check_names("--pool: ", names.iter().map(String::as_str), snapshot.pools.names())?;
+    let mut preview = Preview::new(&snapshot, &names, upgrade, &kube_proxy);
+    if let Some((given, before)) = before {
+        let has_given_profile = |pool: &Pool| {
+            let profile = pool.spec.as_ref().ok().and_then(|spec| spec.profile.as_ref());
+            profile.is_some_and(|profile| given.profiles.contains_key(profile))
+        };
+        preview.retain_changed(&before, |name| {
+            given.pools.contains_key(name) || snapshot.pools.get(name).is_some_and(|pool| has_given_profile(pool))
+        });
     }
-    check_names("--pool: ", pool.iter().map(String::as_str), snapshot.pools.names())?;
-    let preview = Preview::new(&snapshot, &pool.into_iter().collect(), upgrade, &kube_proxy);
+    drop(progress);
     output::report(format, &preview, text::text, preview.summary())
 }
 
@@ -72,7 +87,7 @@ async fn read_cluster(cluster: &connect::Args, namespace: &str) -> Result<(Snaps
     if let Ok(Some(problem)) = cluster::problem_of_definitions(&client).await {
         input::note(&format!("{problem}: {}", cluster::DEFINITIONS_REMEDY));
     }
-    let snapshot = cluster::list_snapshot(&client, namespace).await?;
+    let snapshot = workloads::snapshot(&client, namespace).await?;
     let snapshot =
         workloads::added(&client, snapshot, "new taints are planned without a check that pods tolerate them").await;
     let kube_proxy = cluster::read_kube_proxy(&client).await;

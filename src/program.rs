@@ -1,6 +1,6 @@
 //! How the program is called, and the examples in its help.
 
-use std::{env, ffi::OsStr, path::Path};
+use std::{borrow::Cow, env, ffi::OsStr, path::Path};
 
 use clap::{Command, CommandFactory as _};
 
@@ -14,6 +14,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("crds", &["", "--out crds"]),
     ("render", &["pools/", "pools/ --nodes nodes.yaml", "-f pools/ --kubernetes 1.34 --out rendered"]),
     ("status", &["", "web-2022 batch-2019 -o json", "web-2022 --watch", "--capacity"]),
+    ("check", &["", "--wait 2m", "-o json"]),
     ("doctor", &["pool/web-2022", "pod/cart-0 -n shop -o json", "node/win-1 --node-logs --bundle win-1"]),
     ("plan", &["", "pools/ --context staging", "--pool web-2022", "--kubernetes 1.36"]),
     ("migrate", &["web-2022 --to ltsc2025", "web-2022 --to web-2025 --registry", "web-2022 --to ltsc2025 --plan"]),
@@ -36,6 +37,32 @@ fn typed_name(executable: &OsStr) -> &'static str {
         Some(stem) if stem == PLUGIN => "kubectl winpool",
         _ => "winpool",
     }
+}
+
+/// A text with its commands of winpool as this process is called: for a plugin of kubectl there need not be a `winpool` in the `PATH`.
+pub(super) fn as_called(text: &str) -> Cow<'_, str> {
+    match typed_name(env::args_os().next().as_deref().unwrap_or_default()) {
+        "winpool" => text.into(),
+        _ => with_kubectl(text).into(),
+    }
+}
+
+/// The text with `kubectl` before each `winpool` that a command follows.
+fn with_kubectl(text: &str) -> String {
+    const NAME: &str = "winpool ";
+    let cli = Cli::command();
+    let (mut done, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(NAME) {
+        let (before, found) = rest.split_at(at);
+        let word = found[NAME.len()..].split(|char: char| !char.is_ascii_alphanumeric() && char != '-').next();
+        let is_word = !before.ends_with(|char: char| char.is_alphanumeric() || "-/=.".contains(char));
+        let is_command = is_word && cli.get_subcommands().any(|command| Some(command.get_name()) == word);
+        done.push_str(before);
+        done.push_str(if is_command && !before.ends_with("kubectl ") { "kubectl " } else { "" });
+        done.push_str(NAME);
+        rest = &found[NAME.len()..];
+    }
+    done + rest
 }
 
 /// The command line of this process.
@@ -82,6 +109,21 @@ mod tests {
         ];
         for (executable, expected) in table {
             assert_eq!(typed_name(OsStr::new(executable)), expected, "{executable}");
+        }
+    }
+
+    #[test]
+    fn commands_in_texts_are_those_of_the_plugin() {
+        let table = [
+            ("Run: winpool plan --pool web", "Run: kubectl winpool plan --pool web"),
+            ("`winpool explain`; winpool adopt", "`kubectl winpool explain`; kubectl winpool adopt"),
+            ("kubectl winpool plan", "kubectl winpool plan"),
+            ("a profile of winpool renders it", "a profile of winpool renders it"),
+            ("deployment/winpool status, name=winpool plan", "deployment/winpool status, name=winpool plan"),
+            ("winpool: winpool ", "winpool: winpool "),
+        ];
+        for (text, expected) in table {
+            assert_eq!(with_kubectl(text), expected);
         }
     }
 

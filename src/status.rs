@@ -1,6 +1,6 @@
 //! `winpool status`: what is wrong with pools, the worst first, and how far their rollouts are. Read-only.
 
-mod read;
+pub(super) mod read;
 mod text;
 mod watch;
 
@@ -18,8 +18,8 @@ use super::{
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The exit status is 0 if no pool has a problem, and 1 if one has. With --watch the command ends when no \
-                        rollout runs any more."
+    after_help = "The exit status is 0 if no pool has a problem, and 1 if one has. More than four problems of several pools are one \
+                        line each: name a pool for all about it. With --watch the command ends when no rollout runs any more."
 )]
 pub(super) struct Args {
     /// The pools to report on [default: all pools, and Windows nodes in no pool]
@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// The namespace of the operator
     #[arg(long, env = "WINPOOL_NAMESPACE", value_name = "NAME", default_value = DEFAULT_NAMESPACE)]
     namespace: String,
-    /// The output format. With --watch, JSON has the final status only
+    /// The output format. With --watch, JSON and YAML have the final status only
     #[arg(short, long, value_enum, default_value_t)]
     output: ReportFormat,
     #[command(flatten)]
@@ -58,5 +58,5 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
             false => Ok(overview),
         }
     })?;
-    output::report(format, &overview, text::text, overview.summary())
+    output::report(format, &overview, |all| text::text(all, output::terminal_width()), overview.summary())
 }

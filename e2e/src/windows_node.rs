@@ -412,6 +412,7 @@ fn output(command: &mut Command) -> Result<String> {
 }
 
 impl Drop for WindowsNode {
+    #[allow(clippy::print_stderr)] // in the output of the failed test
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}", self.logs());

@@ -15,6 +15,7 @@ use crate::{
     checksums::sha256_sums,
     feed, generated,
     image::{AgentImage, Image},
+    krew::Plugin,
     manifest::install_yaml,
 };
 
@@ -140,6 +141,13 @@ fn write_all(root: &Path, all: &AllArgs) -> Result<()> {
     let day = Timestamp::from_second(all.time.try_into()?)?.to_zoned(TimeZone::UTC).date();
     eprint!("{}", tables::known_good(day));
     let (amd64, arm64, agent) = (read(&all.linux_amd64)?, read(&all.linux_arm64)?, read(&all.agent)?);
+    let windows = read(&all.windows_amd64)?;
+    let plugin = Plugin {
+        version: VERSION,
+        time: all.time,
+        license: &read(&root.join("LICENSE"))?,
+        programs: &[("linux", "amd64", &amd64), ("linux", "arm64", &arm64), ("windows", "amd64", &windows)],
+    };
     let image = Image {
         version: VERSION,
         time: all.time,
@@ -155,11 +163,14 @@ fn write_all(root: &Path, all: &AllArgs) -> Result<()> {
         (agent_image.file_name(), agent_archive.bytes),
         (format!("winpool-{VERSION}.cdx.json"), read(&all.sbom)?),
         (format!("winpool-agent-{VERSION}.cdx.json"), read(&all.agent_sbom)?),
+    ];
+    files.extend(plugin.files()?);
+    files.extend([
         (format!("winpool-{VERSION}-linux-amd64"), amd64),
         (format!("winpool-{VERSION}-linux-arm64"), arm64),
-        (format!("winpool-{VERSION}-windows-amd64.exe"), read(&all.windows_amd64)?),
+        (format!("winpool-{VERSION}-windows-amd64.exe"), windows),
         (format!("winpool-agent-{VERSION}-windows-amd64.exe"), agent),
-    ];
+    ]);
     files.push(("SHA256SUMS".to_owned(), sha256_sums(&files).into_bytes()));
     write_files(&all.out, files)
 }

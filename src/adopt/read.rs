@@ -12,7 +12,6 @@ use winpool_core::{
     Objects,
     text::{counted, some_of},
 };
-use winpool_operator::cluster;
 use winpool_rules::pool::{RuntimeClassView, Snapshot};
 
 use crate::{
@@ -20,6 +19,7 @@ use crate::{
     configz::{self, ReadConfiguration},
     connect, input,
     progress::Progress,
+    workloads,
 };
 
 /// The configurations of kubelets, by the names of their nodes.
@@ -34,7 +34,7 @@ pub(super) fn cluster(
     connect::runtime()?.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
         let client = progress.counting(args.client().await?);
-        let snapshot = cluster::list_snapshot(&client, namespace).await?;
+        let snapshot = workloads::snapshot(&client, namespace).await?;
         let nodes =
             if configz { snapshot.membership().unassigned().map(|node| node.name.clone()).collect() } else { vec![] };
         let read = configz::kubelet_configurations(&client, nodes).await;

@@ -45,7 +45,7 @@ pub fn text(diagnosis: &Diagnosis, verbose: bool) -> String {
     if let Some(request) = &diagnosis.request {
         let _ = writeln!(
             text,
-            "{BOLD}Request a diagnosis by the agent of a node{BOLD:#}, and run winpool doctor again after a minute:\n  {}",
+            "{BOLD}Request a diagnosis by the agent of a node{BOLD:#}, and run winpool doctor again after a minute:\n  Run: {}",
             ForeignText::from(request.as_str())
         );
     }

@@ -2,50 +2,40 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use clap::builder::styling::Style;
 use schemars::JsonSchema;
 use serde::Serialize;
 use winpool_check::lint::{Code, Finding, LintReport, LocatedFinding, Severity};
 use winpool_core::foreign_text::escaped;
 
-use crate::output::EXPLAIN;
+use crate::output::{EXPLAIN, RED, YELLOW};
 
-/// The greatest length of a line on a terminal, in characters.
-pub const TERMINAL_LINE: usize = 160;
-/// The least part of a line for the problem, however long the path of the file is.
-const MIN_PROBLEM: usize = 60;
 /// How many equal findings of a file are printed.
 const MAX_EQUAL: usize = 10;
 
-/// One line for each finding, and one for each code with its reason and remedy. A remedy of its own for which the line
-/// of a finding has no room follows its code, with the place of the finding. No line of a finding is longer than `max_line`
-/// characters, unless its start is.
-pub fn text(report: &LintReport, max_line: usize) -> String {
+/// One line for each finding, and one for each code with its reason, and with its remedy unless all findings have one of their own.
+pub fn text(report: &LintReport) -> String {
     let mut lines = Vec::new();
     let mut equal: HashMap<_, usize> = HashMap::new();
-    // The remedies for which a line had no room, each once.
-    let mut omitted = BTreeSet::new();
     for found in &report.findings {
         let count = equal.entry(kind(found)).or_default();
         *count += 1;
         if *count <= MAX_EQUAL {
-            let line = line(found, max_line);
-            let remedy = found.finding.own_remedy().filter(|remedy| !line.contains(remedy));
-            let place = || format!("{}:{}", found.file, found.line);
-            omitted.extend(remedy.map(|remedy| (found.finding.code, found.finding.problem.as_str(), remedy, place())));
-            lines.push(line);
+            lines.push(line(found));
         }
     }
-    lines.extend(more(report, &equal, max_line));
+    lines.extend(more(report, &equal));
     let codes: BTreeSet<_> = report.findings.iter().map(|found| found.finding.code).collect();
     let explanation = |code: &Code| {
-        let own = omitted.iter().filter(|(of, ..)| of == code);
-        let own = own.map(|(_, problem, remedy, place)| format!("{code}: {place}: {problem}. Remedy: {remedy}."));
-        [format!("{code}: {}", code.explanation())].into_iter().chain(own).collect::<Vec<_>>()
+        let mut of_code = report.findings.iter().filter(|found| found.finding.code == *code);
+        match of_code.any(|found| found.finding.own_remedy().is_none()) {
+            true => format!("{code}: {}", code.explanation()),
+            false => format!("{code}: {}", code.row().entry.why),
+        }
     };
-    let explanations: Vec<_> = codes.iter().flat_map(explanation).collect();
-    if !explanations.is_empty() {
+    if !codes.is_empty() {
         lines.push(String::new());
-        lines.extend(explanations);
+        lines.extend(codes.iter().map(explanation));
         lines.extend([String::new(), EXPLAIN.to_owned()]);
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
@@ -57,45 +47,35 @@ fn kind(found: &LocatedFinding) -> (&str, Code, &str) {
 }
 
 /// A line for the findings that are not printed, for each kind in the order of the findings.
-fn more(report: &LintReport, equal: &HashMap<(&str, Code, &str), usize>, max_line: usize) -> Vec<String> {
+fn more(report: &LintReport, equal: &HashMap<(&str, Code, &str), usize>) -> Vec<String> {
     let mut explained = BTreeSet::new();
     let first = report.findings.iter().filter(|found| explained.insert(kind(found)));
     let summary = |found: &LocatedFinding| {
         let more = equal.get(&kind(found))?.checked_sub(MAX_EQUAL).filter(|more| *more > 0)?;
-        let start = format!("{}: {} {}: ", found.file, found.severity, found.finding.code);
-        Some(shortened(&start, &format!("{more} more: {}", found.finding.problem), max_line))
+        Some(format!("{}: {}{more} more: {}", found.file, code(found), escaped(&found.finding.problem)))
     };
     first.filter_map(summary).collect()
 }
 
-/// A finding in one line, with as much as fits: the field, the problem, and the reason and remedy if they differ from
-/// those of the code.
-fn line(found: &LocatedFinding, max_line: usize) -> String {
-    let LocatedFinding { file, line, finding, severity, .. } = found;
-    let Finding { path, code, problem, reason, .. } = finding;
-    let start = format!("{file}:{line}: {severity} {code}: ");
+/// A finding in one line: the field, the problem, and the reason and remedy if they differ from those of the code.
+fn line(found: &LocatedFinding) -> String {
+    let LocatedFinding { file, line, finding, .. } = found;
+    let Finding { path, problem, reason, .. } = finding;
     let at = if path.is_empty() { String::new() } else { format!("{path}: ") };
     let reason = reason.as_deref().map(|reason| format!(". {}", reason.trim_end_matches('.'))).unwrap_or_default();
     let remedy = finding.own_remedy().map(|remedy| format!(". Remedy: {remedy}")).unwrap_or_default();
-    let texts = [
-        format!("{at}{problem}{reason}{remedy}"),
-        format!("{at}{problem}{remedy}"),
-        format!("{problem}{remedy}"),
-        format!("{at}{problem}"),
-    ];
-    let fits = |text: &&String| start.chars().count() + text.chars().count() <= max_line;
-    shortened(&start, texts.iter().find(fits).unwrap_or(problem), max_line)
+    let text = format!("{at}{problem}{reason}{remedy}");
+    format!("{file}:{line}: {}{}", code(found), escaped(&text))
 }
 
-/// A line of at most `max_line` characters, unless its start is long.
-fn shortened(start: &str, text: &str, max_line: usize) -> String {
-    let room = max_line.saturating_sub(start.chars().count()).max(MIN_PROBLEM);
-    let text = escaped(text);
-    if text.chars().count() <= room {
-        return format!("{start}{text}");
-    }
-    let kept: String = text.chars().take(room - 1).collect();
-    format!("{start}{}…", kept.trim_end())
+/// Severity and code.
+fn code(LocatedFinding { severity, finding, .. }: &LocatedFinding) -> String {
+    let style = match severity {
+        Severity::Error => RED,
+        Severity::Warning => YELLOW,
+        Severity::Note => Style::new(),
+    };
+    format!("{style}{severity} {}{style:#}: ", finding.code)
 }
 
 /// One object with all findings.
@@ -193,6 +173,8 @@ impl<'a> FindingEntry<'a> {
 mod tests {
     use std::path::Path;
 
+    use anstream::adapter::strip_str;
+
     use super::*;
     use crate::lint::{github, junit, sarif};
 
@@ -200,55 +182,38 @@ mod tests {
         LocatedFinding::at(file.to_owned(), line, finding, String::new())
     }
 
+    fn plain(findings: Vec<LocatedFinding>) -> String {
+        strip_str(&text(&LintReport { findings, ..LintReport::default() })).to_string()
+    }
+
     fn lines(findings: Vec<LocatedFinding>) -> Vec<String> {
-        let text = text(&LintReport { findings, ..LintReport::default() }, TERMINAL_LINE);
+        let text = plain(findings);
         let (findings, explanations) = text.split_once("\n\n").unwrap();
         assert!(!explanations.is_empty());
         findings.lines().map(str::to_owned).collect()
     }
 
     #[test]
-    fn a_line_has_as_much_of_a_finding_as_fits() {
-        let path = "spec.template.spec.containers[0].securityContext";
-        let finding = || Finding::new(Code::HostProcess, path, "the container differs from its pod");
-        let long = "remove one of the two values of hostProcess, and set hostNetwork: true";
+    fn a_line_has_field_problem_reason_and_a_remedy_of_its_own() {
+        let finding = || Finding::new(Code::HostProcess, "spec.securityContext", "the container differs\nfrom its pod");
+        let start = "a.yaml:7: error host-process: spec.securityContext: the container differs from its pod";
         let table = [
-            (finding(), format!("a.yaml:7: error host-process: {path}: the container differs from its pod")),
-            (
-                finding().with_remedy("remove it"),
-                format!("a.yaml:7: error host-process: {path}: the container differs from its pod. Remedy: remove it"),
-            ),
-            (
-                finding().with_remedy(long),
-                format!("a.yaml:7: error host-process: the container differs from its pod. Remedy: {long}"),
-            ),
-            (
-                finding().with_remedy(long.repeat(3)),
-                format!("a.yaml:7: error host-process: {path}: the container differs from its pod"),
-            ),
-            (
-                Finding::new(Code::HostProcess, path, "x\n".repeat(99)),
-                format!("a.yaml:7: error host-process: {}x…", "x ".repeat(64)),
-            ),
+            (finding(), start.to_owned()),
+            (finding().with_reason("It is so."), format!("{start}. It is so")),
+            (finding().with_remedy("remove it"), format!("{start}. Remedy: remove it")),
         ];
         for (finding, expected) in table {
-            let line = lines(vec![found("a.yaml", 7, finding)]).remove(0);
-            assert_eq!(line, expected);
-            assert!(line.chars().count() <= TERMINAL_LINE, "{line}");
+            assert_eq!(lines(vec![found("a.yaml", 7, finding)]), [expected]);
         }
     }
 
     #[test]
-    fn a_line_is_whole_without_a_limit_and_an_omitted_remedy_names_its_place() {
-        let remedy = "write a name ".repeat(20);
-        let report = LintReport {
-            findings: vec![found("a.yaml", 7, Finding::new(Code::HugePages, "spec", "x").with_remedy(&remedy))],
-            ..LintReport::default()
-        };
-        let whole = text(&report, usize::MAX);
-        assert!(whole.starts_with(&format!("a.yaml:7: error huge-pages: spec: x. Remedy: {}", remedy.trim_end())));
-        let on_terminal = text(&report, TERMINAL_LINE);
-        assert!(on_terminal.contains(&format!("huge-pages: a.yaml:7: x. Remedy: {remedy}.")), "{on_terminal}");
+    fn the_remedy_of_a_code_is_not_printed_where_all_findings_have_another() {
+        let finding = |remedy: &str| found("a.yaml", 7, Finding::new(Code::HugePages, "", "x").with_remedy(remedy));
+        let general = || found("a.yaml", 7, Finding::new(Code::HugePages, "", "x"));
+        for (findings, expected) in [(vec![finding("y")], false), (vec![finding("y"), general()], true)] {
+            assert_eq!(plain(findings).contains(&Code::HugePages.explanation()), expected);
+        }
     }
 
     #[test]
@@ -263,7 +228,7 @@ mod tests {
     #[test]
     fn a_code_is_explained_once() {
         let findings = (1..=3).map(|line| found("a.yaml", line, Finding::new(Code::HugePages, "", "x"))).collect();
-        let text = text(&LintReport { findings, ..LintReport::default() }, TERMINAL_LINE);
+        let text = plain(findings);
         assert_eq!(text.matches(&Code::HugePages.explanation()).count(), 1);
     }
 
@@ -275,7 +240,7 @@ mod tests {
         let found = LocatedFinding::at(file.clone(), 1, finding, hostile);
         let report = LintReport { findings: vec![found], files: vec![file], ..LintReport::default() }.printable();
         let texts = [
-            text(&report, usize::MAX),
+            strip_str(&text(&report)).to_string(),
             json(&report),
             sarif::text(&report, Path::new("/")),
             github::text(&report, Path::new("/")),

@@ -7,9 +7,10 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
+use serde_json::json;
 use winpool_api::{
     Taint,
-    conditions::{Next, Role, condition_type},
+    conditions::{KNOWN_ISSUES, Next, Role, condition_type},
     names::reason,
 };
 use winpool_check::{
@@ -27,7 +28,10 @@ use winpool_rules::{
         plan::{ActivePool, Plan, Planner},
         stranding::Remedy,
     },
-    status::pool::{rendering, report},
+    status::{
+        overview::workloads,
+        pool::{rendering, report},
+    },
 };
 use winpool_workload::WorkloadName;
 
@@ -144,6 +148,22 @@ impl Preview {
         }
     }
 
+    /// Keeps the pools that are given and those whose plan differs from another one, and of their problems those that it does not have.
+    pub fn retain_changed(&mut self, before: &Self, is_given: impl Fn(&str) -> bool) {
+        self.pools.retain_mut(|pool| {
+            let same = before.pools.iter().find(|same| same.name == pool.name);
+            let differs = same.is_none_or(|same| json!(same) != json!(pool));
+            if let Some(same) = same {
+                pool.flags.retain(|flag| !same.flags.contains(flag));
+                pool.add_ons.retain(|one| !same.add_ons.contains(one));
+            }
+            differs || is_given(&pool.name)
+        });
+        if self.nodes_in_no_pool == before.nodes_in_no_pool {
+            self.nodes_in_no_pool.clear();
+        }
+    }
+
     /// What would change or break, in one line; `None` if nothing.
     pub fn summary(&self) -> Option<String> {
         let changed = self.pools.iter().filter(|pool| !pool.changes.is_empty()).count();
@@ -188,9 +208,10 @@ impl PoolPreview {
     }
 }
 
-/// The role of a condition that the plan shows; `None` if it reports no problem. What is withheld is listed separately.
+/// The role of a condition that the plan shows; `None` if it reports no problem. What is withheld is listed separately, and no plan
+/// changes the versions on which known issues depend.
 fn role_of_problem(condition: &Condition) -> Option<Role> {
-    let of = condition_type(&condition.type_)?;
+    let of = condition_type(&condition.type_).filter(|of| of.name != KNOWN_ISSUES.name)?;
     let next = of.reason(&condition.reason).map(|row| row.next);
     let is_shown = of.is_problem(&condition.status, &condition.reason)
         || next == Some(Next::Proceeds)
@@ -245,6 +266,11 @@ fn upgrade_findings(
     in_no_pool: &[&WindowsNode],
     target: Minor,
 ) -> Vec<UpgradeFinding> {
+    // Which known issues begin may depend on the pods of a pool.
+    let snapshot = &match snapshot.pods {
+        Some(_) => Snapshot { workloads: workloads(snapshot), ..snapshot.clone() },
+        None => snapshot.clone(),
+    };
     let findings_of = |pool: Option<&Pool>, nodes: &[&WindowsNode]| {
         let finding = |issue| UpgradeFinding { pool: pool.map(|pool| pool.name.clone()), issue };
         upgrade::issues(snapshot, pool, nodes, target).into_iter().map(finding).collect::<Vec<_>>()
@@ -280,6 +306,7 @@ mod tests {
             (&CONFIG_IN_EFFECT, reason::ROLLING_OUT, Some(Role::Delivery)),
             (&MACHINES_TEMPLATED, reason::TOPOLOGY_MANAGED, Some(Role::Delivery)),
             (&WORKLOADS_PLACED, reason::LINUX_POD_MAY_LAND, Some(Role::Flag)),
+            (&KNOWN_ISSUES, reason::SEVERE_ISSUES, None),
         ];
         for (of, reason, expected) in table {
             let computed = of.because(reason, "");

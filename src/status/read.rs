@@ -49,7 +49,8 @@ impl Reader {
         pools.values().filter(|pool| self.names.is_empty() || self.names.contains(&pool.name))
     }
 
-    async fn snapshot(&self, pools: Objects<Pool>, notes: &mut Vec<String>) -> Option<Snapshot> {
+    /// What else can be read. Notes say what cannot.
+    pub async fn snapshot(&self, pools: Objects<Pool>, notes: &mut Vec<String>) -> Option<Snapshot> {
         let needs_pods = self.capacity || self.requested(&pools).any(|pool| overview::needs_pods(pool));
         let read = cluster::list_snapshot_of(&self.client, &self.namespace, pools).await;
         let snapshot = read

@@ -2,18 +2,24 @@
 
 use std::fmt::Write as _;
 
-use winpool_api::names::reason;
+use winpool_api::{conditions::KNOWN_ISSUES, names::reason};
 use winpool_core::{
     foreign_text::escaped,
     text::{counted, some_of, some_of_many},
 };
-use winpool_rules::status::overview::{Overview, PoolOverview, PoolProblem, PoolProgress};
+use winpool_rules::status::overview::{IssueOverview, Overview, PoolOverview, PoolProblem, PoolProgress};
 
 use crate::output::{BOLD, RED, YELLOW};
 
 /// What to do in a cluster without pools.
 const NO_POOLS: &str =
     "There is no WindowsNodePool. To write pools for the existing Windows nodes, for review: winpool adopt\n";
+
+/// The most problems of several pools that are printed with all their lines. More are one line each, so that eight pools fit on a screen.
+const MAX_DETAILED: usize = 4;
+
+/// What ends a status in which a problem is one line.
+const DETAILS: &str = "Messages, affected nodes and commands: winpool status POOL";
 
 /// The state of a pool without problems by the reason of `Ready`. Other reasons mean that it is as specified.
 const STATES: &[(&str, &str)] = &[
@@ -22,13 +28,26 @@ const STATES: &[(&str, &str)] = &[
     (reason::PAUSED, "paused, only status is written"),
 ];
 
-pub fn text(overview: &Overview) -> String {
+/// The status. Lines of problems that are one line each are cut at `width`.
+pub fn text(overview: &Overview, width: Option<usize>) -> String {
     let mut text = String::new();
+    let with_problems = overview.pools.iter().filter(|pool| !pool.problems.is_empty());
+    let is_brief = with_problems.clone().count() > 1
+        && with_problems.map(|pool| pool.problems.len()).sum::<usize>() > MAX_DETAILED;
     if overview.pools.is_empty() {
         text.push_str(NO_POOLS);
     }
-    let width = overview.pools.iter().map(|pool| pool.name.len()).max().unwrap_or(0);
-    overview.pools.iter().for_each(|pool| add_pool(pool, width, &mut text));
+    let column = overview.pools.iter().map(|pool| pool.name.len()).max().unwrap_or(0);
+    for pool in &overview.pools {
+        add_pool(pool, column, &mut text);
+        for problem in pool.problems.iter().filter(|problem| !is_in_issues(problem, pool, overview)) {
+            match is_brief {
+                true => text.push_str(&brief(problem, width)),
+                false => add_problem(problem, &mut text),
+            }
+        }
+    }
+    add_issues(overview, is_brief.then_some(width).flatten(), &mut text);
     if !overview.nodes_in_no_pool.is_empty() {
         let nodes = counted(overview.nodes_in_no_pool.len(), "Windows node");
         let (names, are) = (some_of(&overview.nodes_in_no_pool), nodes.agree("is", "are"));
@@ -41,7 +60,44 @@ pub fn text(overview: &Overview) -> String {
     for note in &overview.notes {
         let _ = writeln!(text, "{YELLOW}Note:{YELLOW:#} {}", escaped(note));
     }
+    if is_brief {
+        let _ = writeln!(text, "{DETAILS}");
+    }
     text
+}
+
+/// Whether a problem of a pool is among the known issues of all pools.
+fn is_in_issues(problem: &PoolProblem, pool: &PoolOverview, overview: &Overview) -> bool {
+    problem.condition == KNOWN_ISSUES.name && overview.known_issues.iter().any(|issue| issue.pools.contains(&pool.name))
+}
+
+/// A problem in one line.
+fn brief(problem: &PoolProblem, width: Option<usize>) -> String {
+    let heading = format!("{}/{}", problem.condition, problem.reason);
+    let line = cut(&format!("  {heading}: {}", problem.message), width);
+    // The heading may be cut too.
+    let (start, rest) = line.split_at_checked(heading.len() + 2).unwrap_or((line.as_str(), ""));
+    format!("{RED}{start}{RED:#}{rest}\n")
+}
+
+/// A line of at most this number of characters.
+fn cut(line: &str, width: Option<usize>) -> String {
+    let line = escaped(line);
+    match width.filter(|width| line.chars().count() > *width) {
+        Some(width) => line.chars().take(width - 1).chain(['…']).collect(),
+        None => line.into_owned(),
+    }
+}
+
+fn add_issues(overview: &Overview, width: Option<usize>, text: &mut String) {
+    let Some(first) = overview.known_issues.first() else { return };
+    let _ = writeln!(text, "{YELLOW}Known issues of nodes{YELLOW:#}, for instance: winpool explain {}", first.id);
+    for issue in &overview.known_issues {
+        let (nodes, pools) = (counted(issue.nodes.len(), "node"), some_of(&issue.pools));
+        let IssueOverview { id, severity, title, remedy, .. } = issue;
+        let _ =
+            writeln!(text, "{}", cut(&format!("  {id} ({severity}), {nodes} of {pools}: {title}. {remedy}"), width));
+    }
 }
 
 fn add_pool(pool: &PoolOverview, width: usize, text: &mut String) {
@@ -56,7 +112,6 @@ fn add_pool(pool: &PoolOverview, width: usize, text: &mut String) {
     if let Some(capacity) = &pool.capacity {
         let _ = writeln!(text, "  {}", escaped(&capacity.to_string()));
     }
-    pool.problems.iter().for_each(|problem| add_problem(problem, text));
 }
 
 fn nodes(pool: &PoolOverview) -> String {
@@ -115,6 +170,7 @@ mod tests {
     use winpool_rules::status::overview::Share;
 
     use super::*;
+    use crate::wrap::wrapped;
 
     fn pool(name: &str, nodes: u32, reason: &str) -> PoolOverview {
         PoolOverview {
@@ -147,7 +203,7 @@ mod tests {
     }
 
     fn plain(overview: &Overview) -> String {
-        strip_str(&text(overview)).to_string()
+        strip_str(&text(overview, Some(100))).to_string()
     }
 
     #[test]
@@ -207,6 +263,7 @@ mod tests {
             pools: vec![web],
             nodes_in_no_pool: names("alone", 2),
             notes: vec!["pods are\nnot listed".into()],
+            ..Overview::default()
         };
         insta::assert_snapshot!(plain(&overview), @r"
         web  7 nodes, 3 problems
@@ -226,5 +283,39 @@ mod tests {
         2 Windows nodes are in no pool, without taints of winpool: alone-1, alone-2
         Note: pods are not listed
         ");
+    }
+
+    #[test]
+    fn eight_pools_with_problems_fit_on_a_screen_with_a_known_issue_once() {
+        let message = "6 nodes have another build than the pool, which its pods do not run on. ".repeat(5);
+        let pool = |name: String| {
+            let known = problem("KnownIssues", "SevereIssues", &message);
+            let problems = [
+                problem("OSMismatch", "NodeBuildDiffers", &message),
+                problem("VersionSkew", "KubeletTooOld", &message),
+            ];
+            PoolOverview { problems: problems.into_iter().chain([known]).collect(), ..pool(&name, 6, "AsSpecified") }
+        };
+        let pools: Vec<_> = names("pool", 8).into_iter().map(pool).collect();
+        let issue = |id| IssueOverview {
+            id,
+            severity: "high",
+            title: "a user who can create pods runs programs as an administrator of the node",
+            remedy: "Upgrade the kubelet to 1.34.5 or later".into(),
+            pools: names("pool", 8),
+            nodes: names("win", 48),
+        };
+        let overview = Overview {
+            pools,
+            known_issues: ["CVE-2026-1", "CVE-2026-2", "CVE-2026-3"].map(issue).into(),
+            nodes_in_no_pool: names("alone", 9),
+            ..Overview::default()
+        };
+        let shown = wrapped(&plain(&overview), 100);
+        let lines: Vec<_> = shown.lines().collect();
+        assert!(lines.len() <= 40 && lines.iter().all(|line| line.chars().count() <= 100), "{shown}");
+        insta::assert_snapshot!([&lines[..3], &lines[24..]].concat().join("\n"), @"");
+        let one = Overview { pools: overview.pools[..1].to_vec(), ..overview };
+        assert!(plain(&one).contains("\n    Run: winpool explain OSMismatch/NodeBuildDiffers\n"), "{}", plain(&one));
     }
 }

@@ -26,6 +26,7 @@ mod lint;
 mod node_conditions;
 mod policies;
 mod powershell;
+mod printed_commands;
 mod recommend;
 mod recorded_rendering;
 mod scheduler_match;

@@ -48,8 +48,8 @@ pub use kinds::{OfKind, all, watched};
 pub use kube_proxy::read_kube_proxy;
 pub use leases::Leases;
 pub use list::{
-    ListError, PAGE, is_operator_running, list_machine_objects, list_pools, list_served_pools, list_snapshot,
-    list_snapshot_of, list_workloads, wait_for_node_configs,
+    ListError, PAGE, leader, list_machine_objects, list_pools, list_served_pools, list_snapshot, list_snapshot_of,
+    list_workloads, operator_pods, wait_for_node_configs,
 };
 pub use pages::in_pages;
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};

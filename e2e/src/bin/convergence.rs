@@ -2,6 +2,8 @@
 //! patches on the same API server in the same run. The change of the pools is part of both. The results are printed, not
 //! compared: a loaded machine is no defect.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program for developers
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},

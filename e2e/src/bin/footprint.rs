@@ -1,6 +1,8 @@
 //! Measurements that need a cluster: the memory of a running operator, and the time until nodes are tainted. They are
 //! printed, not compared, because they depend on the load of the machine.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program for developers
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};

@@ -56,6 +56,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ),
     ("winpool cleanup --trust-records", "asks; commands::cleanup has this command"),
     ("winpool cleanup        #", "asks; commands::options answers on a terminal"),
+    ("winpool check", "its exit status is that of the installation; commands::status has this command"),
     ("winpool status", "its exit status is that of the pools; commands::status has these commands"),
     ("winpool doctor ", "its exit status is that of what it finds; workloads::doctor has these commands"),
     ("winpool verify web-2022  ", "takes its time; workloads::verify has this command"),

@@ -3,6 +3,8 @@
 //! The programs are what an agent can observe of the real ones: services that read a configuration file, report errors in
 //! it as the real programs do, and answer health checks. A file determines how they fail.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program for developers
+
 pub mod behavior;
 #[cfg(windows)]
 pub mod container_runtime;

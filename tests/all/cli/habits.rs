@@ -164,7 +164,11 @@ fn explain_lists_all_explains_one_and_corrects_spelling() {
 
 /// The output of the binary on a terminal of its own, which `script` of Debian makes.
 fn on_terminal(command: &str, environment: &[(&str, &str)]) -> String {
-    let line = format!("{} {command}", env!("CARGO_BIN_EXE_winpool"));
+    on_terminal_of(100, command, environment)
+}
+
+fn on_terminal_of(columns: u16, command: &str, environment: &[(&str, &str)]) -> String {
+    let line = format!("stty columns {columns}; {} {command}", env!("CARGO_BIN_EXE_winpool"));
     let mut script = Command::new("script");
     script.args(["--quiet", "--command", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
     let output = script.envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
@@ -172,8 +176,100 @@ fn on_terminal(command: &str, environment: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn colours_are_only_for_terminals() {
+fn nothing_that_does_not_read_its_output_makes_it_panic() {
+    let folder = folder(&[("pools.yaml", POOLS), ("bad.yaml", "kind: [")]);
+    let commands = [
+        "--help",
+        "version",
+        "explain",
+        "explain nothing",
+        "render pools.yaml",
+        "lint pools.yaml",
+        "lint bad.yaml",
+        "status",
+        "check",
+        "plan",
+        "doctor pod/a",
+        "adopt",
+        "migrate a --to b",
+        "cleanup --yes",
+        "cleanup --dry-run",
+        "crds",
+        "policies",
+        "run",
+        "fly",
+        "completions bash",
+        "completions --kubectl",
+        "__complete -- sta",
+    ];
+    let sinks = ["2>&1 | true", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1", ">&-", "2>&-", ">&- 2>&-"];
+    for command in commands {
+        for sink in sinks {
+            let line = format!("set -o pipefail; {} {command} {sink}", env!("CARGO_BIN_EXE_winpool"));
+            let mut shell = Command::new("timeout");
+            shell.args(["20", "bash", "-c", &line]).current_dir(folder.path()).env("KUBECONFIG", "no-kubeconfig");
+            let status =
+                shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().code();
+            assert!(status.is_some_and(|status| status <= 3 || status == 141), "{command} {sink}: {status:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_is_named_with_its_context_and_server() {
+    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: staging\n\
+                      clusters:\n- {name: a, cluster: {server: 'https://127.0.0.1:1'}}\n\
+                      contexts:\n- {name: staging, context: {cluster: a, user: me}}\n- {name: spare, context: {cluster: a, user: me}}\n\
+                      users:\n- {name: me, user: {}}\n";
+    let folder = folder(&[("kubeconfig", kubeconfig)]);
+    let file = folder.path().join("kubeconfig").display().to_string();
+    for (command, context) in [
+        ("status", "staging"),
+        ("check", "staging"),
+        ("plan --context spare", "spare"),
+        ("doctor pod/a --context=spare", "spare"),
+        ("migrate a --to b", "staging"),
+        ("adopt", "staging"),
+        ("cleanup --dry-run", "staging"),
+    ] {
+        let arguments: Vec<_> = command.split(' ').chain(["--kubeconfig", &file]).collect();
+        let (status, out, error) = called("winpool", &arguments);
+        assert_eq!((status, out.as_str(), error.lines().count()), (3, "", 1), "{command}: {error}");
+        let place = format!(" (context {context}, server https://127.0.0.1:1)\n");
+        assert!(error.contains("Connection refused") && error.ends_with(&place), "{command}: {error}");
+    }
+    let (status, _, error) = called("winpool", &["status"]);
+    let remedy = "Use --kubeconfig or --context, or set KUBECONFIG to a kubeconfig with a current context\n";
+    assert!(status == 3 && error.contains("no-kubeconfig") && error.ends_with(remedy) && error.len() < 250, "{error}");
+}
+
+#[test]
+fn a_plugin_of_kubectl_prints_its_own_commands() {
+    let (_, _, error) = called("kubectl-winpool", &["explain", "qqq"]);
+    assert!(error.ends_with("Without CODE, kubectl winpool explain lists all\n"), "{error}");
+    let (_, text, _) = called("kubectl-winpool", &["explain", "ConfigInEffect/RenderingChanged"]);
+    assert!(text.contains("kubectl winpool plan"), "{text}");
+}
+
+#[test]
+fn reports_have_the_width_of_the_terminal() {
+    let shown = on_terminal_of(60, "explain host-network", &[("NO_COLOR", "1")]);
+    assert!(shown.lines().count() > 3 && shown.lines().all(|line| line.trim_end().chars().count() <= 60), "{shown}");
+}
+
+#[test]
+fn colours_are_only_for_terminals_unless_an_option_says_otherwise() {
     let escape = '\u{1b}';
+    for (command, expected) in [
+        (&["explain", "host-network", "--color", "always"][..], true),
+        (&["--color=always", "--help"], true),
+        (&["--color", "always", "plna"], true),
+        (&["explain", "host-network", "--color", "auto"], false),
+    ] {
+        let (_, out, error) = called("winpool", command);
+        assert_eq!(out.contains(escape) || error.contains(escape), expected, "{command:?}");
+    }
+    assert!(!on_terminal("explain host-network --color never", &[]).contains(escape));
     for args in [&["explain", "host-network"][..], &["--help"], &["plna"]] {
         let (_, out, error) = called("winpool", args);
         assert!(!out.contains(escape) && !error.contains(escape), "{args:?}");

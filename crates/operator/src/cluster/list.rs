@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::{Lease, LeaseSpec},
+};
 use kube::{
     Api, Client, Resource,
     api::{DynamicObject, ListParams},
@@ -28,7 +31,9 @@ use super::{
     View, WatchBackoff,
     caches::{has_agents, uses_cluster_api},
     configuration::configuration_remedy,
-    definitions, explain, infrastructure,
+    definitions,
+    election::LEASE,
+    explain, infrastructure,
     kinds::{self, OfKind},
     served, status_code, version,
 };
@@ -45,6 +50,7 @@ pub struct ListError {
     what: &'static str,
     why: String,
     remedy: &'static str,
+    forbidden: bool,
 }
 
 impl ListError {
@@ -55,16 +61,24 @@ impl ListError {
             Some(_) => "check the API server",
             None => "check the server of the kubeconfig's current context, and the network",
         });
-        Self { what, why: explain(error), remedy }
+        Self { what, why: explain(error), remedy, forbidden: code == Some(403) }
     }
 }
 
-/// The objects in the cluster. Without the CustomResourceDefinitions of winpool there are no pools and profiles.
-pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<Snapshot, ListError> {
+/// The objects in the cluster, and why those of Cluster API may not be read, without which most can be computed. Without the
+/// CustomResourceDefinitions of winpool there are no pools and profiles.
+pub async fn list_snapshot(client: &Client, namespace: &str) -> Result<(Snapshot, Option<ListError>), ListError> {
     let pools = list_pools(client).await?;
-    let cluster_api =
-        if uses_cluster_api(&pools) { list_cluster_api(client, &pools).await? } else { ClusterApiState::Unknown };
-    Ok(Snapshot { cluster_api, ..list_snapshot_of(client, namespace, pools).await? })
+    let cluster_api = match uses_cluster_api(&pools) {
+        true => list_cluster_api(client, &pools).await,
+        false => Ok(ClusterApiState::Unknown),
+    };
+    let (cluster_api, missing) = match cluster_api {
+        Ok(state) => (state, None),
+        Err(error) if error.forbidden => (ClusterApiState::Unknown, Some(error)),
+        Err(error) => return Err(error),
+    };
+    Ok((Snapshot { cluster_api, ..list_snapshot_of(client, namespace, pools).await? }, missing))
 }
 
 /// All pools. Without the CustomResourceDefinitions of winpool there are none.
@@ -229,11 +243,22 @@ where
     }
 }
 
-/// Whether the operator is running: its Deployment has a ready Pod.
-pub async fn is_operator_running(client: &Client, namespace: &str) -> Result<bool, ListError> {
+/// How many Pods of the operator's Deployment are ready, and how many it wants; `None` without a Deployment.
+pub async fn operator_pods(client: &Client, namespace: &str) -> Result<Option<(i32, i32)>, ListError> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), namespace);
     let found = deployments.get_opt(DEPLOYMENT).await.map_err(|error| ListError::new("Deployment winpool", &error))?;
-    Ok(found.and_then(|deployment| deployment.status?.ready_replicas).is_some_and(|ready| ready > 0))
+    Ok(found.map(|Deployment { spec, status, .. }| {
+        let ready = status.and_then(|status| status.ready_replicas).unwrap_or(0);
+        (ready, spec.and_then(|spec| spec.replicas).unwrap_or(1))
+    }))
+}
+
+/// The holder of the operator's Lease, and when it has renewed it by its own clock; `None` without a holder.
+pub async fn leader(client: &Client, namespace: &str) -> Result<Option<(String, Timestamp)>, ListError> {
+    let leases = Api::<Lease>::namespaced(client.clone(), namespace);
+    let found = leases.get_opt(LEASE).await.map_err(|error| ListError::new("Lease winpool", &error))?;
+    let holder = |spec: LeaseSpec| Some((spec.holder_identity.filter(|name| !name.is_empty())?, spec.renew_time?.0));
+    Ok(found.and_then(|lease| lease.spec).and_then(holder))
 }
 
 #[cfg(test)]

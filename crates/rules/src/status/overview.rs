@@ -2,6 +2,7 @@
 
 mod cluster_api;
 mod commands;
+mod issues;
 mod progress;
 
 use std::{
@@ -19,7 +20,7 @@ use winpool_api::{
 use winpool_core::{Objects, text::counted};
 use winpool_workload::{WorkloadIndex, Workloads};
 
-use super::pool::{Affected, affected};
+use super::pool::{Affected, affected, reported_issues};
 use crate::{
     capacity::Capacity,
     pool::{
@@ -29,6 +30,8 @@ use crate::{
 };
 
 pub use cluster_api::{MachineObject, problems as machine_problems};
+pub use commands::Places;
+pub use issues::IssueOverview;
 pub use progress::{PoolProgress, Share};
 
 #[derive(Clone, Debug, Default)]
@@ -54,6 +57,8 @@ pub struct Overview {
     /// The pools: those with the worst problem first, then by name.
     pub pools: Vec<PoolOverview>,
     pub nodes_in_no_pool: Vec<String>,
+    /// The known issues of nodes, once for all pools, the worst first.
+    pub known_issues: Vec<IssueOverview>,
     /// What could not be read, and why.
     pub notes: Vec<String>,
 }
@@ -102,17 +107,22 @@ impl Overview {
     pub fn new(observed: &ObservedCluster, names: &BTreeSet<String>) -> Self {
         let planner = observed.snapshot.as_ref().map(Planner::new);
         let selected = observed.pools.values().filter(|pool| names.is_empty() || names.contains(&pool.name));
+        let mut found = Vec::new();
         let overview = |pool: &Arc<Pool>| {
             let plan = planner.as_ref().and_then(|planner| planner.plan(&pool.name));
+            if let (Some(snapshot), Some(plan)) = (&observed.snapshot, &plan) {
+                found.push((pool.name.clone(), reported_issues(snapshot, plan)));
+            }
             let capacity = planner.as_ref().and_then(|planner| capacity(observed, planner, &pool.name));
             PoolOverview { capacity, ..PoolOverview::new(observed, pool, plan.as_ref()) }
         };
         let mut pools: Vec<_> = selected.map(overview).collect();
+        let known_issues = issues::of_pools(&found);
         // The order is otherwise that of the names. A pool without problems comes last.
         pools.sort_by_key(|pool| Reverse(pool.problems.iter().map(|problem| Reverse(problem.harm)).max()));
         let unassigned = planner.iter().filter(|_| names.is_empty()).flat_map(Planner::unassigned);
         let nodes_in_no_pool = unassigned.map(|node| node.name.clone()).collect();
-        Self { pools, nodes_in_no_pool, notes: observed.notes.clone() }
+        Self { pools, nodes_in_no_pool, known_issues, notes: observed.notes.clone() }
     }
 
     /// What is wrong, in one line; `None` if nothing.
@@ -168,6 +178,7 @@ impl PoolProblem {
         let found = (of.name, condition.reason.as_str(), condition.message.clone());
         Self {
             problem: of.problem_name(&condition.reason),
+            message: places.message(&condition.message, &commands),
             count: [nodes.len(), workload_count].into_iter().find(|count| *count > 0),
             nodes,
             workloads,
@@ -236,7 +247,8 @@ fn not_reconciled(pool: &Pool, places: &commands::Places) -> Option<PoolProblem>
         Some(_) => return None,
     };
     let commands = places.commands("Operator", reason);
-    Some(PoolProblem { commands, ..PoolProblem::new(("Operator", reason, message), harm, Subject::Spec) })
+    let problem = format!("Operator/{reason}");
+    Some(PoolProblem { commands, problem, ..PoolProblem::new(("Operator", reason, message), harm, Subject::Spec) })
 }
 
 /// Whether the problems of a pool may be about pods, which are read only then.

@@ -22,8 +22,9 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-pub use affected::{Affected, affected};
+pub use affected::{Affected, ReportedIssue, affected, reported_issues};
 use input::ReportInput;
+pub use input::{list_nodes, list_sentence};
 pub use summary::{Situation, Summaries};
 use summary::{Summary, see};
 use winpool_api::{

@@ -1,5 +1,7 @@
 //! `make run`: the operator with its shipped RBAC on a real control plane, with simulated Windows nodes.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program for developers
+
 mod fleet;
 mod progress;
 mod report;

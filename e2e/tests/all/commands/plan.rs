@@ -141,7 +141,7 @@ async fn plan_with_files_lists_what_applying_them_would_change() {
 
     let output = plan("batch", json!({}));
     assert_exits(&output, 1, "winpool: 1 pool would change");
-    assert!(output.stdout.contains("Pool web: no changes"), "{}", output.stdout);
+    assert!(!output.stdout.contains("Pool web"), "what the file does not change: {}", output.stdout);
     assert!(output.stdout.contains("  Node batch-1  "), "{}", output.stdout);
 
     let mistyped = json!({ "nodeSelector": { "matchLabels": { "agentpool": "wbe" } } });

@@ -1,18 +1,20 @@
 //! `winpool status`: what is wrong with pools, and `--watch`.
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, Command, Stdio},
 };
 
 use e2e::{
-    cluster::{Cluster, create, edit, pool_spec},
-    control_plane::User,
+    cluster::{Cluster, NODE_LABEL, create, edit, pool_spec},
+    control_plane::{OPERATOR_NAMESPACE, User},
     kubelet::SimulatedNode,
     operator::binary,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
+use winpool_rules::{pool::Pool, status::overview::Places};
 
 use super::{CommandOutput, SERVER_2022, pool, run, writes};
 
@@ -55,12 +57,11 @@ async fn healthy_pools_are_one_line_and_problems_have_nodes_workloads_and_comman
     pool(&cluster, "web", json!({})).await;
     let output = run(&cluster, &["status", "web"]);
     assert_eq!(output.status, 1, "{}", output.stdout);
-    let expected =
-        "web  0 nodes, 1 problem\n  Operator/NotReconciled, in PROBLEM Spec/NotReconciled\n    the pool has no status";
+    let expected = "web  0 nodes, 1 problem\n  Operator/NotReconciled\n    the pool has no status";
     assert!(output.stdout.starts_with(expected), "{}", output.stdout);
     assert!(output.stdout.contains("    Run: kubectl -n winpool-system get pods -l "), "{}", output.stdout);
 
-    let operator = cluster.start_operator(&["--registry=off"], &[]).await.unwrap();
+    let operator = cluster.start_operator(&["--registry=off", "--leader-election=on"], &[]).await.unwrap();
     cluster.until_ready("web").await.unwrap();
     assert_is(&run(&cluster, &["status", "web"]), 0, "web  3 nodes, as specified\n", "");
 
@@ -94,10 +95,12 @@ async fn healthy_pools_are_one_line_and_problems_have_nodes_workloads_and_comman
                 "commands": ["winpool plan --pool batch", "winpool explain NodesTainted/WouldStrandPods"],
             }],
         }],
-        "nodesInNoPool": [], "notes": [],
+        "knownIssues": [], "nodesInNoPool": [], "notes": [],
     });
     assert_eq!(output.json(), expected);
     commands_take_names_of_pools(&cluster);
+    printed_commands_work(&cluster).await;
+    check_reports_what_works(&cluster);
     operator.stop().await.unwrap();
     assert_eq!(writes(&cluster), [], "a status writes nothing");
 }
@@ -119,11 +122,63 @@ fn commands_take_names_of_pools(cluster: &Cluster) {
     for (words, expected) in [
         (&["status", ""][..], "batch\nweb\n"),
         (&["plan", "--pool", "w"], "web\n"),
-        (&["plan", "-o", ""], "text\njson\n"),
+        (&["plan", "-o", ""], "text\njson\nyaml\n"),
         (&["sta"], "status\n"),
     ] {
         assert_is(&run(cluster, &[&["__complete", "--"], words].concat()), 0, expected, "");
     }
+}
+
+/// Runs all commands that the status of a pool may print in a shell; that of a pool in mode Observe lists its nodes, which have no label.
+async fn printed_commands_work(cluster: &Cluster) {
+    let _kubelets = cluster.start_kubelets(vec![node("looking-1", "looking")]).await.unwrap();
+    let spec = json!({ "windowsVersion": "ltsc2019", "mode": "Observe", "nodeSelector": { "matchLabels": { NODE_LABEL: "looking" } } });
+    cluster.apply_pool("looking", spec).await.unwrap();
+    cluster.until_condition("looking", "OSMismatch", "True", "NodeBuildDiffers").await.unwrap();
+    let status = run(cluster, &["status", "looking", "-o", "yaml"]);
+    let status: Value = serde_saphyr::from_str(&status.stdout).unwrap();
+    let problems = status["pools"][0]["problems"].as_array().unwrap();
+    let printed = problems
+        .iter()
+        .flat_map(|problem| problem["commands"].as_array().unwrap())
+        .map(|one| one.as_str().unwrap().to_owned());
+    let pool = Pool::from_object(serde_json::from_value(cluster.pool("looking").await.unwrap()).unwrap());
+    let all = Places::new(&pool, OPERATOR_NAMESPACE).all().chain(printed);
+    // Cluster API is not installed, and the operator runs outside of the cluster.
+    let runnable = all.filter(|command| !command.contains("cluster.x-k8s.io") && !command.contains(" logs "));
+    let commands: BTreeSet<String> = runnable.collect();
+    assert!(commands.len() > 5, "{commands:?}");
+    let (kubectl, program) = (&cluster.control_plane.assets().kubectl, binary().unwrap());
+    for command in commands {
+        let functions =
+            format!("kubectl() {{ '{}' \"$@\"; }}; winpool() {{ '{}' \"$@\"; }}", kubectl.display(), program.display());
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("{functions}; {command}")]);
+        let output = shell.env("KUBECONFIG", cluster.control_plane.kubeconfig(User::OtherA)).output().unwrap();
+        let (text, status) = (String::from_utf8_lossy(&output.stdout), output.status.code());
+        assert!(status == Some(0) || command.starts_with("winpool ") && status == Some(1), "{command}: {output:?}");
+        if command.starts_with("kubectl get nodes") {
+            assert!(text.contains("looking-1"), "{command}: {text}");
+        }
+    }
+    cluster.kubectl(&["delete", "wnp", "looking"]).unwrap();
+}
+
+/// The operator of this test has a Lease, and no Deployment.
+fn check_reports_what_works(cluster: &Cluster) {
+    let output = run(cluster, &["check", "--wait", "10s"]);
+    assert_eq!((output.status, output.lines().len()), (0, 5), "{}{}", output.stdout, output.stderr);
+    for (line, start) in output.lines().iter().zip(["definitions", "operator", "pools", "agents", "permissions"]) {
+        assert!(line.starts_with(&format!("ok      {start}: ")), "{line}");
+    }
+    let elsewhere = run(cluster, &["check", "--namespace", "elsewhere"]);
+    assert_eq!(
+        (elsewhere.status, elsewhere.stderr.as_str()),
+        (1, "winpool: 1 of 5 checks failed\n"),
+        "{}",
+        elsewhere.stdout
+    );
+    assert!(elsewhere.lines()[1].starts_with("failed  operator: not in namespace elsewhere."), "{}", elsewhere.stdout);
 }
 
 /// What a user sees who may read the resources of winpool only.

@@ -10,6 +10,8 @@ use std::{
 
 use clap::Parser;
 use e2e::operator::workspace;
+use release::krew;
+use serde_json::{Value, json};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -68,6 +70,9 @@ fn a_release_has_the_same_files_wherever_it_is_built() {
     let names = [
         "SHA256SUMS".to_owned(),
         "install.yaml".to_owned(),
+        format!("kubectl-winpool-{VERSION}-linux-amd64.tar.gz"),
+        format!("kubectl-winpool-{VERSION}-linux-arm64.tar.gz"),
+        format!("kubectl-winpool-{VERSION}-windows-amd64.tar.gz"),
         format!("winpool-{VERSION}-image.tar"),
         format!("winpool-{VERSION}-linux-amd64"),
         format!("winpool-{VERSION}-linux-arm64"),
@@ -77,6 +82,7 @@ fn a_release_has_the_same_files_wherever_it_is_built() {
         format!("winpool-agent-{VERSION}-image.tar"),
         format!("winpool-agent-{VERSION}-windows-amd64.exe"),
         format!("winpool-agent-{VERSION}.cdx.json"),
+        "winpool.yaml".to_owned(),
     ];
     assert_eq!(here.keys().collect::<Vec<_>>(), names.each_ref());
     for (name, content) in &here {
@@ -102,5 +108,35 @@ fn a_release_has_the_same_files_wherever_it_is_built() {
             "build --locked --release --bins --remap-path-prefix=/cargo-home=/cargo --remap-path-prefix={folder}=/winpool"
         );
         assert_eq!(built.lines().filter(|line| line.contains(&flags)).count(), 4, "{built}");
+    }
+}
+
+/// What krew checks of a manifest (`internal/index/validation/validate.go`), and that its archives have program and license.
+#[test]
+fn the_manifest_for_krew_names_an_archive_with_program_and_license_for_each_platform() {
+    let programs: [(&str, &str, &[u8]); 2] = [("linux", "arm64", b"elf"), ("windows", "amd64", b"MZ")];
+    let plugin = krew::Plugin { version: "1.2.3", time: 1_700_000_000, license: b"Apache", programs: &programs };
+    let folder = tempfile::tempdir().unwrap();
+    let written = plugin.files().unwrap();
+    written.iter().for_each(|(name, content)| fs::write(folder.path().join(name), content).unwrap());
+    let manifest: Value = serde_saphyr::from_slice(&written[2].1).unwrap();
+    let spec = &manifest["spec"];
+    assert_eq!(written[2].0, format!("{}.yaml", manifest["metadata"]["name"].as_str().unwrap()));
+    assert_eq!(manifest["apiVersion"], "krew.googlecontainertools.github.com/v1alpha2");
+    assert_eq!((&manifest["kind"], &spec["version"]), (&json!("Plugin"), &json!("v1.2.3")));
+    for text in ["shortDescription", "description", "homepage"] {
+        assert!(spec[text].as_str().is_some_and(|text| !text.is_empty()), "{text}");
+    }
+    for ((os, arch, _), platform) in programs.iter().zip(spec["platforms"].as_array().unwrap()) {
+        assert_eq!(platform["selector"], json!({ "matchLabels": { "os": os, "arch": arch } }));
+        let (folder_of_release, name) = platform["uri"].as_str().unwrap().rsplit_once('/').unwrap();
+        assert_eq!(folder_of_release, format!("{}/releases/download/v1.2.3", release::address::ADDRESS));
+        let content = fs::read(folder.path().join(name)).unwrap();
+        assert_eq!(platform["sha256"], release::checksums::sha256(&content));
+        let listed = Command::new("tar").arg("-tzf").arg(folder.path().join(name)).output().unwrap();
+        assert_eq!(
+            String::from_utf8(listed.stdout).unwrap(),
+            format!("{}\nLICENSE\n", platform["bin"].as_str().unwrap())
+        );
     }
 }

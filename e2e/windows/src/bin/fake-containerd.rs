@@ -1,5 +1,7 @@
 //! A containerd, as far as an agent observes it: a service, `--version`, `config dump`, and images and sandboxes at its pipe.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program for developers
+
 use std::{
     env, fs,
     process::exit,

@@ -1,6 +1,8 @@
 //! A kubelet, as far as an agent observes it: a service that reads its configuration, answers health checks, and reports its
 //! Node and Lease if it has a kubeconfig.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program for developers
+
 use std::{
     env, fs,
     io::{Read, Write},

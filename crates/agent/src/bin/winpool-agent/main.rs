@@ -7,7 +7,11 @@ mod log;
 #[cfg(windows)]
 mod node;
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::{Parser, Subcommand};
 use winpool_api::names::DEFAULT_NAMESPACE;
@@ -113,7 +117,8 @@ fn main() -> ExitCode {
     match node::run(Cli::parse().action) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("winpool-agent: {failure}");
+            // Nobody may read it.
+            let _ = writeln!(io::stderr(), "winpool-agent: {failure}");
             ExitCode::from(match failure {
                 Failure::Node(_) => 1,
                 Failure::Usage(_) => 2,

@@ -2,13 +2,16 @@
 
 use winpool_api::names::reason;
 
-use crate::pool::Pool;
+use crate::{
+    pool::Pool,
+    status::pool::{list_nodes, list_sentence},
+};
 
 /// Any type, or any reason.
 const ANY: &str = "*";
 const DESCRIBE: &str = "kubectl describe wnp {pool}";
 const LOGS: &str = "kubectl -n {namespace} logs deployment/winpool --tail=50";
-const NODES: &str = "kubectl get nodes -l winpool.dev/pool={pool} -o wide";
+const NODES: &str = "{nodes} -o wide";
 const WINDOWS_NODES: &str = "kubectl get nodes -l kubernetes.io/os=windows --show-labels";
 const PLAN: &str = "winpool plan --pool {pool}";
 const CONFIGS: &str = "kubectl get wnc -o wide";
@@ -50,6 +53,8 @@ pub struct Places<'a> {
     profile: Option<&'a str>,
     namespace: &'a str,
     machines: Option<&'a str>,
+    /// The command that lists its nodes; `None` if its spec is invalid.
+    nodes: Option<String>,
 }
 
 impl<'a> Places<'a> {
@@ -60,7 +65,15 @@ impl<'a> Places<'a> {
             profile: spec.and_then(|spec| spec.profile.as_deref()),
             namespace,
             machines: spec.and_then(|spec| Some(spec.cluster_api.as_ref()?.namespace.as_str())),
+            nodes: spec.map(|spec| list_nodes(pool, spec)),
         }
+    }
+
+    /// A message of a condition, without the sentence that lists the nodes if the commands do that.
+    pub fn message(&self, message: &str, commands: &[String]) -> String {
+        let listed = self.nodes.as_ref().filter(|nodes| commands.iter().any(|command| command.starts_with(*nodes)));
+        let before = listed.and_then(|nodes| message.strip_suffix(&format!(". {}", list_sentence(nodes))));
+        before.unwrap_or(message).to_owned()
     }
 
     /// The commands for a type and reason. Those that name what the pool does not have are omitted.
@@ -71,12 +84,20 @@ impl<'a> Places<'a> {
         commands.iter().filter_map(|command| self.filled(command, reason)).collect()
     }
 
+    /// Every command that a problem of the pool may have.
+    pub fn all(&self) -> impl Iterator<Item = String> {
+        COMMANDS
+            .iter()
+            .flat_map(|(_, reason, commands)| commands.iter().filter_map(|command| self.filled(command, reason)))
+    }
+
     fn filled(&self, command: &str, reason: &str) -> Option<String> {
         let values = [
             ("{pool}", Some(self.pool)),
             ("{profile}", self.profile),
             ("{namespace}", Some(self.namespace)),
             ("{machines}", self.machines),
+            ("{nodes}", self.nodes.as_deref()),
             ("{reason}", Some(reason)),
         ];
         values
@@ -105,8 +126,27 @@ mod tests {
     }
 
     #[test]
+    fn the_nodes_of_a_pool_that_does_not_write_are_listed_by_its_selector() {
+        for (mode, selector) in
+            [("Enforce", "winpool.dev/pool=web"), ("Observe", "kubernetes.io/os=windows,agentpool=web")]
+        {
+            let object = serde_json::json!({
+                "metadata": { "name": "web" },
+                "spec": { "windowsVersion": "ltsc2022", "nodeSelector": { "matchLabels": { "agentpool": "web" } }, "mode": mode },
+            });
+            let pool = Pool::from_object(serde_json::from_value(object).unwrap());
+            let places = Places::new(&pool, "system");
+            let commands = places.commands("OSMismatch", reason::NODE_BUILD_DIFFERS);
+            assert_eq!(commands, [format!("kubectl get nodes -l {selector} -o wide")]);
+            let sentence = format!("2 nodes differ. List the nodes: kubectl get nodes -l {selector}");
+            assert_eq!(places.message(&sentence, &commands), "2 nodes differ");
+            assert_eq!(places.message(&sentence, &[]), sentence);
+        }
+    }
+
+    #[test]
     fn a_command_names_what_the_pool_has() {
-        let places = Places { pool: "web", profile: None, namespace: "system", machines: Some("prod") };
+        let places = Places { pool: "web", profile: None, namespace: "system", machines: Some("prod"), nodes: None };
         let table: [(&str, &str, &[&str]); 5] = [
             ("NodesTainted", reason::WOULD_STRAND_PODS, &["winpool plan --pool web"]),
             ("NodesTainted", reason::WRITE_FAILED, &["kubectl -n system logs deployment/winpool --tail=50"]),

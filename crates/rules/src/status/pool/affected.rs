@@ -9,6 +9,7 @@ use winpool_api::{
     },
     names::reason,
 };
+use winpool_facts::known_issues::KnownIssue;
 use winpool_render::reserve::ConfigState;
 use winpool_workload::{AffectedWorkloads, PoolWorkloads};
 
@@ -18,6 +19,7 @@ use super::{
     known_issues, kubelet, runtime, windows,
 };
 use crate::{
+    known_issues::{FoundIssue, Version},
     operation::Done,
     pool::{
         Snapshot,
@@ -94,6 +96,27 @@ fn without_taints<'a>(input: &'a ReportInput, reason: &'a str) -> Vec<&'a str> {
 
 fn of_reason<'a>(found: &BTreeMap<&str, NodeMessages<'a>>, reason: &str) -> Vec<&'a str> {
     found.get(reason).into_iter().flat_map(NodeMessages::nodes).collect()
+}
+
+/// A known issue of nodes that is reported.
+#[derive(Clone, Debug)]
+pub struct ReportedIssue {
+    pub issue: &'static KnownIssue,
+    pub versions: BTreeSet<Version>,
+    pub nodes: Vec<String>,
+}
+
+/// The known issues that the status of a pool reports, worst first.
+pub fn reported_issues(snapshot: &Snapshot, plan: &Plan) -> Vec<ReportedIssue> {
+    let pool = plan.pool.as_ref();
+    let (Phase::Active(active), Ok(spec)) = (&plan.phase, &pool.spec) else { return Vec::new() };
+    let input = ReportInput { snapshot, pool, spec, active, done: &Done::default(), withheld: !pool.enforces() };
+    let owned = |FoundIssue { issue, versions, nodes, .. }| ReportedIssue {
+        issue,
+        versions,
+        nodes: nodes.into_iter().map(str::to_owned).collect(),
+    };
+    known_issues::reported(&input).into_iter().map(owned).collect()
 }
 
 /// What a problem of a condition with this reason affects, from a snapshot and the plan of the pool for it.

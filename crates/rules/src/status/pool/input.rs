@@ -59,19 +59,12 @@ impl ReportInput<'_> {
     /// The last sentence of a message about members: how to list them. If the pool does not write, its nodes do not
     /// have its label.
     pub fn list(&self) -> String {
-        if self.withheld {
-            return self.list_matching();
-        }
-        list_command(&format!("{}={}", label::POOL, self.pool.name))
+        list_sentence(&list_nodes(self.pool, self.spec))
     }
 
     /// The last sentence of a message about matching nodes, even of another pool: how to list them.
     pub fn list_matching(&self) -> String {
-        let windows = format!("{}=windows", label::OS);
-        match &self.spec.members {
-            Members::Fallback => list_command(&windows),
-            selector @ Members::Selector(_) => list_command(&format!("{windows},{selector}")),
-        }
+        list_sentence(&list_matching(self.spec))
     }
 
     /// Messages about nodes, with the sentence that lists these nodes.
@@ -102,8 +95,29 @@ impl ReportInput<'_> {
     }
 }
 
+/// The command that lists the nodes of a pool. If the pool does not write, its nodes do not have its label.
+pub fn list_nodes(pool: &Pool, spec: &Spec) -> String {
+    match pool.enforces() {
+        true => list_command(&format!("{}={}", label::POOL, pool.name)),
+        false => list_matching(spec),
+    }
+}
+
+/// The sentence that a message about nodes ends with.
+pub fn list_sentence(command: &str) -> String {
+    format!("List the nodes: {command}")
+}
+
+fn list_matching(spec: &Spec) -> String {
+    let windows = format!("{}=windows", label::OS);
+    match &spec.members {
+        Members::Fallback => list_command(&windows),
+        selector @ Members::Selector(_) => list_command(&format!("{windows},{selector}")),
+    }
+}
+
 fn list_command(selector: &str) -> String {
-    format!("List the nodes: kubectl get nodes -l {}", shell_quoted(selector))
+    format!("kubectl get nodes -l {}", shell_quoted(selector))
 }
 
 pub fn names<'a>(members: &[&'a Member]) -> Vec<&'a str> {
