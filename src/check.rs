@@ -241,7 +241,13 @@ mod tests {
     #[test]
     fn what_works_is_five_lines() {
         let text = anstream::adapter::strip_str(&text(&working().checks())).to_string();
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r"
+        ok      definitions: installed, and of this version
+        ok      operator: 2 of 2 Pods ready, winpool-1 is the leader
+        ok      pools: 1 pool, all reconciled
+        ok      agents: none is used
+        ok      permissions: nothing is refused
+        ");
     }
 
     #[test]

@@ -76,7 +76,8 @@ fn script(shell: Shell) -> String {
     // Scripts would list hidden commands.
     let all = program::command();
     let commands = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    let mut visible = Command::new(name).version(env!("CARGO_PKG_VERSION")).subcommands(commands);
+    let visible = Command::new(name).version(env!("CARGO_PKG_VERSION")).args(all.get_arguments().cloned());
+    let mut visible = visible.subcommands(commands);
     clap_complete::generate(shell, &mut visible, name, &mut bytes);
     let script = String::from_utf8_lossy(&bytes).into_owned();
     let named = |text: &str| text.replace("SEEN", &name.replace('-', "_")).replace("NAME", name);

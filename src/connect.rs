@@ -1,6 +1,6 @@
 //! Connections to the cluster.
 
-use std::{error::Error as _, io, path::PathBuf};
+use std::{env, error::Error as _, io, path::PathBuf};
 
 use kube::{
     Client, Config,
@@ -46,9 +46,9 @@ impl Args {
     pub(super) async fn config(&self) -> Result<Config, CommandError> {
         if self.kubeconfig.is_none() && self.context.is_none() {
             return Config::infer().await.map_err(|error| {
-                // Its source is the failure of the kubeconfig. That this is no Pod either is no news.
-                let error = error.source().map_or_else(|| error.to_string(), with_sources);
-                let error = first_line(&error);
+                // Its source is the failure of the kubeconfig. Outside of a Pod the other half is no news.
+                let kubeconfig = error.source().filter(|_| env::var_os("KUBERNETES_SERVICE_HOST").is_none());
+                let error = first_line(&kubeconfig.map_or_else(|| with_sources(&error), with_sources));
                 CommandError::Cluster(format!(
                     "no cluster: {error}. Use --kubeconfig or --context, or set KUBECONFIG to a kubeconfig with a current context"
                 ))

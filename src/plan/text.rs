@@ -7,7 +7,7 @@ use winpool_api::Disruption;
 use winpool_check::add_ons::AddOnFit;
 use winpool_core::{
     foreign_text::escaped,
-    text::{counted, some_of},
+    text::{agree, counted, some_of},
 };
 use winpool_facts::add_ons::Fit;
 use winpool_rules::pool::delivery::PlannedRestart;
@@ -114,16 +114,32 @@ fn add_upgrade(upgrade: &UpgradePreview, text: &mut String) {
     if upgrade.findings.is_empty() {
         let _ = writeln!(text, "  No known issues");
     }
-    let row = |UpgradeFinding { pool, issue }: &UpgradeFinding| {
+    let row = |same: Vec<&UpgradeFinding>| {
+        let issue = &same[0].issue;
         let (style, effect) = if issue.breaks { (RED, "breaks") } else { (Style::new(), "changes") };
-        let pool = pool.as_ref().map_or("no pool".to_owned(), |pool| format!("pool {pool}"));
-        let about = match issue.nodes.as_slice() {
-            [] => issue.message.clone(),
-            nodes => format!("{}: {}", some_of(nodes), issue.message),
+        let pools: Vec<&str> = same.iter().filter_map(|finding| finding.pool.as_deref()).collect();
+        let pools = match pools.len() {
+            0 => "no pool".to_owned(),
+            count => format!("{} {}", agree(count, "pool", "pools"), some_of(pools)),
         };
-        (style, (format!("{effect} {} ({pool})", issue.concern), about))
+        let nodes: Vec<&String> = same.iter().flat_map(|finding| &finding.issue.nodes).collect();
+        let about = if nodes.is_empty() { String::new() } else { format!("{}: ", some_of(nodes)) };
+        (style, (format!("{effect} {} ({pools})", issue.concern), about + &issue.message))
     };
-    add_columns(upgrade.findings.iter().map(row).collect(), text);
+    add_columns(equal(&upgrade.findings).into_iter().map(row).collect(), text);
+}
+
+/// The findings that are the same in several pools together, at the position of the first of them.
+fn equal(findings: &[UpgradeFinding]) -> Vec<Vec<&UpgradeFinding>> {
+    let mut groups: Vec<Vec<&UpgradeFinding>> = Vec::new();
+    let what = |finding: &UpgradeFinding| (finding.issue.concern, finding.issue.breaks, finding.issue.message.clone());
+    for finding in findings {
+        match groups.iter_mut().find(|group| what(group[0]) == what(finding)) {
+            Some(group) => group.push(finding),
+            None => groups.push(vec![finding]),
+        }
+    }
+    groups
 }
 
 /// Two columns, aligned, the first with a style.
@@ -237,6 +253,7 @@ mod tests {
                 from: Some("1.34".into()),
                 findings: vec![
                     finding(true, "VersionSkew", Some("web"), &["win-2"]),
+                    finding(true, "VersionSkew", Some("batch"), &["win-4"]),
                     finding(false, "PauseImage", None, &["1", "2", "3", "4", "5", "6"]),
                 ],
             }),
@@ -263,12 +280,12 @@ mod tests {
         Nodes in no pool, without taints of winpool: win-8
 
         Upgrade from Kubernetes 1.34 to 1.36:
-          breaks VersionSkew (pool web)  win-2: this and that
-          changes PauseImage (no pool)   1, 2, 3, 4, 5 and 1 more: this and that
+          breaks VersionSkew (pools batch, web)  win-2, win-4: this and that
+          changes PauseImage (no pool)           1, 2, 3, 4, 5 and 1 more: this and that
 
         Run winpool explain CODE for the meaning of a code.
         ");
-        let summary = "1 pool would change, 1 pool would not be as specified, the upgrade has 1 breaking issue, 1 add-on does not fit";
+        let summary = "1 pool would change, 1 pool would not be as specified, the upgrade has 2 breaking issues, 1 add-on does not fit";
         assert_eq!(preview.summary().as_deref(), Some(summary));
     }
 

@@ -88,7 +88,7 @@ fn text_is_a_line_for_each_finding_and_a_summary() {
     -:10: warning image-latest: spec.containers[0].image: example.com/web:latest has the tag latest
     -:11: error field-refused: spec.containers[0].securityContext.privileged: privileged is rejected since Kubernetes 1.23. Remedy: remove it. For access to the host, use a HostProcess container (windowsOptions.hostProcess: true)
 
-    field-refused: The pod is not created, and its Deployment or Job has no pods. Remedy: remove the field, or use the Windows equivalent.
+    field-refused: The pod is not created, and its Deployment or Job has no pods.
     image-latest: The tag moves to other Windows builds without notice, and the container then does not start on the same node. Remedy: use the tag of a Windows build, such as ltsc2022, or a digest.
 
     Run winpool explain CODE for the meaning of a code.

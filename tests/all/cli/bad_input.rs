@@ -72,7 +72,10 @@ fn without_a_kubeconfig_the_places_where_it_was_searched_are_named() {
     for environment in [&[][..], &[("KUBECONFIG", "no-kubeconfig")]] {
         let (status, stderr) = ended(folder.path(), &["run"], environment);
         assert_eq!((status, stderr.lines().count()), (3, 1), "{stderr}");
-        assert!(stderr.starts_with("winpool: no cluster: ") && stderr.contains("Use --kubeconfig, set "), "{stderr}");
+        assert!(
+            stderr.starts_with("winpool: no cluster: ") && stderr.contains("Use --kubeconfig or --context, or set "),
+            "{stderr}"
+        );
     }
 }
 

@@ -187,7 +187,7 @@ async fn migrate_reports_the_outcome_of_each_workload_and_writes_nothing() {
         (&here, [&["calm", "--to", "ltsc2022"][..], &with_registry].concat(), 0, ""),
         (&here, [&["calm", "--to", "large"][..], &with_registry].concat(), 0, ""),
         (&here, vec!["calm", "--to", "ltsc2022"], 1, "1 workload with unknown outcome"),
-        (&here, vec!["nobody", "--to", "ltsc2022"], 1, "there is no WindowsNodePool nobody"),
+        (&here, vec!["nobody", "--to", "ltsc2022"], 2, "there is no WindowsNodePool nobody"),
         (&here, vec!["calm", "--to", "nowhere"], 2, "neither a pool"),
         (&here, vec!["calm", "--to", "calm"], 2, "is the same pool"),
         (&unreachable, vec!["calm", "--to", "ltsc2022"], 3, "winpool: "),
