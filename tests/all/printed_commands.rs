@@ -31,7 +31,10 @@ fn problem(command: &str) -> Option<String> {
     let error =
         Cli::command().try_get_matches_from(["winpool"].into_iter().chain(words)).err().filter(|_| is_command)?;
     let is_incomplete = [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelp, ErrorKind::DisplayVersion];
-    (!is_incomplete.contains(&error.kind())).then(|| error.to_string().lines().next().unwrap_or_default().to_owned())
+    let text = error.to_string();
+    // An option is named without its value.
+    let is_incomplete = is_incomplete.contains(&error.kind()) || text.contains("but none was supplied");
+    (!is_incomplete).then(|| text.lines().next().unwrap_or_default().to_owned())
 }
 
 #[test]
@@ -55,6 +58,7 @@ fn a_command_that_does_not_exist_is_a_problem() {
     for (command, works) in [
         ("plan --pool {pool}", true),
         ("doctor", true),
+        ("doctor --from", true),
         ("doctor node/NODE --node-logs", true),
         ("plan --pol web", false),
         ("stats", false),
