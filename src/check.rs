@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn each_check_fails_by_what_it_is_about() {
         let later = |seconds| Timestamp::from_second(seconds).unwrap();
-        let refused = json!({ "type": "NodesAssigned", "status": "False", "reason": "ListRefused", "message": "may not list nodes" });
+        let refused = json!({ "type": "NodesAssigned", "status": "False", "reason": "ListRefused", "message": "may not list nodes", "lastTransitionTime": "2026-01-01T00:00:00Z" });
         let table: [(Observed, &str, &str); 9] = [
             (
                 Observed { definitions: Ok(Some("not served".into())), ..working() },

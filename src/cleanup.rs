@@ -406,7 +406,7 @@ mod tests {
         let snapshot = snapshot(&[("web", json!({"windowsVersion": "ltsc2022", "fallback": true}))]);
         let plans = clean_up(&snapshot, &names(&["web"]));
         assert!(plans.iter().all(|plan| plan.steps.is_empty()), "not even a finalizer that does not exist");
-        assert_eq!(print_plans(&plans), 0);
+        assert_eq!(print_plans(&plans), Ok(0));
         assert_eq!(fail_on_writes(&plans, 0), Ok(()));
     }
 
