@@ -59,7 +59,7 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let namespace = input::namespace(namespace)?;
     let wait = wait.map_or(Ok(SignedDuration::ZERO), |typed| positive("--wait", &typed))?;
     let checks = connect::runtime()?.block_on(async {
-        let reader = Reader { client: cluster.client().await?, namespace, names: BTreeSet::new() };
+        let reader = Reader { client: cluster.client().await?, namespace, names: BTreeSet::new(), capacity: false };
         let end = Instant::now() + wait.unsigned_abs();
         loop {
             let checks = read(&reader).await.map(|observed| observed.checks());

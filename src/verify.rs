@@ -101,7 +101,8 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     connect::runtime()?.block_on(async {
         let client = args.cluster.client().await?;
         let progress = Progress::start("reading the cluster", "request");
-        let snapshot = cluster::list_snapshot(&progress.counting(client.clone()), DEFAULT_NAMESPACE).await?;
+        // Without the objects of Cluster API, which may be missing: nodes are verified, not machines.
+        let (snapshot, _) = cluster::list_snapshot(&progress.counting(client.clone()), DEFAULT_NAMESPACE).await?;
         let (verification, omitted) = args.verification(&client, &snapshot).await?;
         drop(progress);
         if args.dry_run {

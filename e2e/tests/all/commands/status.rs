@@ -143,7 +143,8 @@ async fn printed_commands_work(cluster: &Cluster) {
         .flat_map(|problem| problem["commands"].as_array().unwrap())
         .map(|one| one.as_str().unwrap().to_owned());
     let pool = Pool::from_object(serde_json::from_value(cluster.pool("looking").await.unwrap()).unwrap());
-    let all = Places::new(&pool, OPERATOR_NAMESPACE).all().chain(printed);
+    let places = Places::new(&pool, OPERATOR_NAMESPACE);
+    let all = places.all().chain(printed);
     // Cluster API is not installed, and the operator runs outside of the cluster.
     let runnable = all.filter(|command| !command.contains("cluster.x-k8s.io") && !command.contains(" logs "));
     let commands: BTreeSet<String> = runnable.collect();
