@@ -10,10 +10,12 @@ use std::{
 use pulldown_cmark::{Event, Tag, TagEnd};
 use serde_json::Value;
 use winpool_api::{WindowsNodePool, WindowsRuntimeProfile};
+use winpool_facts::platforms::{Platform, Setting, Support, settings};
 use winpool_operator::admin::{Metrics, ReconcileOutcome};
 use winpool_workload::LookupCounts;
 
 use self::pages::{Page, pages};
+use crate::status_page::assert_blocks;
 
 mod addresses;
 mod pages;
@@ -139,17 +141,53 @@ fn exposed(line: &str) -> Option<String> {
     Some(format!("{name}{suffix}"))
 }
 
+/// Pages, and the arguments of the command whose output has their first block of text.
+const SHOWN: [(&str, &[&str]); 2] = [
+    ("README.md", &["adopt", "--nodes", "tests/golden/adopt/cluster.yaml"]),
+    (
+        "docs/delivery.md",
+        &["render", "-f", "config/samples", "--target", "aks-nodepool", "--kubernetes", "1.36"],
+    ),
+];
+
 #[test]
-fn the_report_of_the_page_about_delivery_is_that_of_the_samples() {
-    let page = pages(root()).into_iter().find(|page| page.name == "docs/delivery.md").unwrap();
-    let shown = page.blocks().into_iter().find(|block| block.language == "text").unwrap().text;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_winpool"));
-    let output = command
-        .args(["render", "-f", "config/samples", "--target", "aks-nodepool", "--kubernetes", "1.36"])
-        .current_dir(root())
-        .output();
-    let printed = String::from_utf8(output.unwrap().stdout).unwrap();
-    assert!(printed.contains(&shown), "{printed}");
+fn the_output_that_a_page_shows_is_that_of_its_command() {
+    for (name, arguments) in SHOWN {
+        let page = page(name);
+        let shown = page.blocks().into_iter().find(|block| block.language == "text").unwrap().text;
+        let output = Command::new(env!("CARGO_BIN_EXE_winpool")).args(arguments).current_dir(root()).output();
+        let printed = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(printed.contains(&shown), "{name}: {printed}");
+    }
+}
+
+fn page(name: &str) -> Page {
+    pages(root()).into_iter().find(|page| page.name == name).unwrap_or_else(|| panic!("{name}"))
+}
+
+#[test]
+fn the_page_about_delivery_has_what_the_document_of_each_platform_takes() {
+    let columns = [Platform::Eks, Platform::Aks, Platform::Karpenter, Platform::Rke2, Platform::Rke2WithFlags];
+    let cell = |support| match support {
+        Support::Native(_) | Support::Flag(_) | Support::File(_) => "yes".to_owned(),
+        Support::Always(value) => format!("always {value}"),
+        Support::Replaces(_) | Support::NotTaken(_) => "no".to_owned(),
+    };
+    let row = |setting: Setting| {
+        let cells = columns.map(|platform| cell(platform.support(setting)));
+        format!("| `{}` | {} |\n", setting.name(), cells.join(" | "))
+    };
+    let head = "| setting | EKS | AKS | Karpenter | RKE2 | RKE2 up to 1.31 |\n|---|---|---|---|---|---|\n";
+    let table = format!("{head}{}", settings().map(row).collect::<String>());
+    assert_blocks("docs/delivery.md", [("settings", table)]);
+}
+
+#[test]
+fn the_path_for_a_platform_has_at_most_400_words() {
+    let page = page("docs/platforms.md");
+    let long = page.text.split("\n## ").filter(|section| section.split_whitespace().count() > 400);
+    let long: Vec<_> = long.filter_map(|section| section.lines().next()).collect();
+    assert!(long.is_empty(), "{long:?}");
 }
 
 #[test]

@@ -81,7 +81,9 @@ const PROBLEMS: &[&str] = &["winpool plan --kubernetes 1.36 "];
 /// What a page expects to be there before one of its commands, as commands of a shell.
 const BEFORE: &[(&str, &str, &str)] = &[
     ("docs/command-line.md", "kubectl winpool", "kubectl config rename-context admin staging"),
-    ("docs/adopting.md", "winpool adopt >", "kubectl delete wnp spare"),
+    ("README.md", "winpool adopt >", "kubectl delete wnp spare"),
+    // A pool with `fallback: true`, and the pools that README.md applies, leave no node to adopt.
+    ("docs/adopting.md", "winpool adopt >", "kubectl delete wnp spare old --ignore-not-found"),
     (
         "docs/gitops.md",
         "kubectl -n argocd",
@@ -124,11 +126,17 @@ const BEFORE: &[(&str, &str, &str)] = &[
 
 /// The files that commands of a page read: the page, which of its blocks of YAML, and the name.
 const FILES: &[(&str, usize, &str)] = &[
-    ("README.md", 1, "web-2022.yaml"),
+    ("README.md", 0, "web-2022.yaml"),
     ("docs/delivery/cluster-api.md", 0, "base.yaml"),
     ("docs/delivery/cluster-api.md", 1, "machines.yaml"),
     ("docs/delivery/cluster-api.md", 2, "pool.yaml"),
     ("docs/lint.md", 0, "app.yaml"),
+    ("docs/platforms.md", 0, "kubeadm.yaml"),
+    ("docs/platforms.md", 1, "eks.yaml"),
+    ("docs/platforms.md", 2, "aks.yaml"),
+    ("docs/platforms.md", 3, "gke.yaml"),
+    ("docs/platforms.md", 4, "rke2.yaml"),
+    ("docs/platforms.md", 5, "openshift.yaml"),
 ];
 
 /// How many seconds the commands of a block may take.
