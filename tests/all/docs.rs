@@ -144,10 +144,7 @@ fn exposed(line: &str) -> Option<String> {
 /// Pages, and the arguments of the command whose output has their first block of text.
 const SHOWN: [(&str, &[&str]); 2] = [
     ("README.md", &["adopt", "--nodes", "tests/golden/adopt/cluster.yaml"]),
-    (
-        "docs/delivery.md",
-        &["render", "-f", "config/samples", "--target", "aks-nodepool", "--kubernetes", "1.36"],
-    ),
+    ("docs/delivery.md", &["render", "-f", "config/samples", "--target", "aks-nodepool", "--kubernetes", "1.36"]),
 ];
 
 #[test]
