@@ -4,6 +4,8 @@ use winpool_facts::{
     Build, Compared, TABLES, Table,
     add_ons::{ADD_ONS, AddOn, Caveat, Release, version_text},
     builds,
+    node_pools::{NODE_POOL_LABELS, NodePoolLabel},
+    taints::{OS_TAINTS, OsTaint},
 };
 
 use crate::status_page::assert_blocks;
@@ -40,6 +42,19 @@ fn the_page_about_workloads_has_what_is_known_of_every_add_on() {
     let caveats =
         format!("| add-on | releases | Windows | what | action | source |\n|---|---|---|---|---|---|\n{caveats}");
     assert_blocks("docs/workloads.md", [("add-ons", releases), ("add-on-caveats", caveats)]);
+}
+
+#[test]
+fn the_page_about_adoption_has_the_taints_and_the_labels_of_node_pools() {
+    let taint =
+        |OsTaint { key, value, used_by, source }: &OsTaint| format!("| `{key}={value}` | {used_by} | {source} |\n");
+    let label =
+        |NodePoolLabel { key, platform, source }: &NodePoolLabel| format!("| `{key}` | {platform} | {source} |\n");
+    let taints: String = OS_TAINTS.iter().map(taint).collect();
+    let labels: String = NODE_POOL_LABELS.iter().map(label).collect();
+    let taints = format!("| taint | in use by | source |\n|---|---|---|\n{taints}");
+    let labels = format!("| label | platform | source |\n|---|---|---|\n{labels}");
+    assert_blocks("docs/adopting.md", [("taints", taints), ("node-pool-labels", labels)]);
 }
 
 /// A row for each release from which on an add-on supports something else.
