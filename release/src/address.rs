@@ -4,11 +4,15 @@ use anyhow::{Context, Result};
 
 pub const ADDRESS: &str = env!("CARGO_PKG_REPOSITORY");
 /// The files that show the address, besides those that follow from them.
-pub(crate) const SHOWN_IN: [&str; 5] = [
-    "charts/winpool/Chart.yaml",
+pub(crate) const SHOWN_IN: [&str; 9] = [
+    ".github/ISSUE_TEMPLATE/config.yml",
+    "RELEASING.md",
+    "SECURITY-INSIGHTS.yml",
     "config/prometheus/rules.yaml",
+    "docs/first-run.md",
     "docs/install.md",
     "docs/lint.md",
+    "docs/signatures.md",
     "e2e/prometheus/alerts_test.yaml",
 ];
 

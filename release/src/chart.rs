@@ -15,8 +15,8 @@ pub const CHART: &str = "charts/winpool";
 pub const COPIES: &str = "files";
 
 /// The files of the chart in the repository at `root` that follow from others, by their paths in the chart: the manifests of every
-/// folder in `config` with a kustomization, the CRDs, and `values.yaml`, with `repository` as the default of `image.repository`, and
-/// `repository` with the suffix `-agent` as that of `agent.image.repository`.
+/// folder in `config` with a kustomization, the CRDs, `values.yaml`, with `repository` as the default of `image.repository`, and
+/// `repository` with the suffix `-agent` as that of `agent.image.repository`, and `Chart.yaml`, which lists both images.
 pub fn generated(root: &Path, repository: &str) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     for folder in kustomizations(&root.join("config"))?.into_iter().chain([root.join("crds")]) {
@@ -27,16 +27,17 @@ pub fn generated(root: &Path, repository: &str) -> Result<BTreeMap<PathBuf, Stri
     }
     let values = read(&root.join(CHART).join("values.yaml"))?;
     files.insert("values.yaml".into(), with_repository(&values, repository)?);
+    files.insert("Chart.yaml".into(), with_images(&read(&root.join(CHART).join("Chart.yaml"))?, repository));
     Ok(files)
 }
 
-/// The package of the chart, with the names of the images as in [`generated`], and the image of the agent by its digest: agents run as
-/// SYSTEM, and a tag can be moved to another image.
-pub fn package(root: &Path, repository: &str, agent_digest: &str, time: u64) -> Result<Vec<u8>> {
+/// The package of the chart, with the names of the images as in [`generated`], and the images of operator and agent by their digests: a
+/// tag can be moved to another image.
+pub fn package(root: &Path, repository: &str, [operator, agent]: [&str; 2], time: u64) -> Result<Vec<u8>> {
     let chart = root.join(CHART);
     let mut files = generated(root, repository)?;
     if let Some(values) = files.get_mut(Path::new("values.yaml")) {
-        *values = replaced(values, &[("    digest: ", agent_digest.to_owned())])?;
+        *values = replaced(values, &[("  digest: ", operator.to_owned()), ("    digest: ", agent.to_owned())])?;
     }
     for file in below(&chart)? {
         let path = file.strip_prefix(&chart)?;
@@ -78,6 +79,18 @@ fn read(file: &Path) -> Result<String> {
 
 fn with_repository(values: &str, repository: &str) -> Result<String> {
     replaced(values, &[("  repository: ", repository.to_owned()), ("    repository: ", format!("{repository}-agent"))])
+}
+
+/// Replaces the names of the images in the annotations for Artifact Hub, and keeps their tags.
+fn with_images(chart: &str, repository: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("      image: ").and_then(|image| image.rsplit_once(':')) {
+        Some((name, tag)) => {
+            let suffix = if name.ends_with("-agent") { "-agent" } else { "" };
+            format!("      image: {repository}{suffix}:{tag}\n")
+        }
+        None => format!("{line}\n"),
+    };
+    chart.lines().map(line).collect()
 }
 
 /// Replaces values of the images. The indentation of their keys tells the operator's image from that of the agent.

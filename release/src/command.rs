@@ -155,11 +155,13 @@ fn write_all(root: &Path, all: &AllArgs) -> Result<()> {
         programs: &[("amd64", &amd64), ("arm64", &arm64)],
     };
     let agent_image = AgentImage { version: VERSION, time: all.time, program: &agent };
-    let agent_archive = agent_image.archive()?;
+    let (archive, agent_archive) = (image.archive()?, agent_image.archive()?);
+    let reference = format!("{}:{VERSION}@{}", all.repository, archive.digest);
+    let chart = chart::package(root, &all.repository, [&archive.digest, &agent_archive.digest], all.time)?;
     let mut files = vec![
-        ("install.yaml".to_owned(), install_yaml(root, Some(&all.repository))?.into_bytes()),
-        (format!("winpool-{VERSION}.tgz"), chart::package(root, &all.repository, &agent_archive.digest, all.time)?),
-        (format!("winpool-{VERSION}-image.tar"), image.archive()?.bytes),
+        ("install.yaml".to_owned(), install_yaml(root, Some(reference))?.into_bytes()),
+        (format!("winpool-{VERSION}.tgz"), chart),
+        (format!("winpool-{VERSION}-image.tar"), archive.bytes),
         (agent_image.file_name(), agent_archive.bytes),
         (format!("winpool-{VERSION}.cdx.json"), read(&all.sbom)?),
         (format!("winpool-agent-{VERSION}.cdx.json"), read(&all.agent_sbom)?),

@@ -38,12 +38,12 @@ impl OperatorImage {
     }
 }
 
-/// `install.yaml` with the operator's image of this repository, such as `registry.example/winpool`; by default of the one that
+/// `install.yaml` with this image of the operator, such as `registry.example/winpool@sha256:…`; by default with the one that
 /// `config/default` names.
-pub fn install_yaml(root: &Path, repository: Option<&str>) -> Result<String> {
+pub fn install_yaml(root: &Path, reference: Option<String>) -> Result<String> {
     let operator = root.join(OPERATOR);
     let image = OperatorImage::read(root)?;
-    let replacement = format!("{}:{}", repository.unwrap_or(&image.repository), image.tag);
+    let replacement = reference.unwrap_or_else(|| format!("{}:{}", image.repository, image.tag));
     let mut files = vec![root.join("config/namespace.yaml")];
     for folder in [root.join("crds"), operator] {
         let listed = kustomization(&folder)?;

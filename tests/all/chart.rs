@@ -3,6 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 use serde_json::{Value, json};
+use winpool_api::custom_resource_definitions;
 
 fn chart(file: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("charts/winpool").join(file)
@@ -81,4 +82,38 @@ fn the_schema_has_exactly_the_documented_values() {
 fn the_chart_has_the_version_of_the_program() {
     let (chart, version) = (yaml("Chart.yaml"), env!("CARGO_PKG_VERSION"));
     assert_eq!((&chart["version"], &chart["appVersion"]), (&json!(version), &json!(version)));
+}
+
+/// A value of an annotation for Artifact Hub, which is YAML in a text.
+fn annotation(name: &str) -> Value {
+    let chart = yaml("Chart.yaml");
+    serde_saphyr::from_str(chart["annotations"][format!("artifacthub.io/{name}")].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn the_annotations_for_artifact_hub_name_the_images_and_the_definitions() {
+    let (values, version) = (yaml("values.yaml"), env!("CARGO_PKG_VERSION"));
+    let image = |name: &str, values: &Value| json!({"name": name, "image": format!("{}:{version}", values["repository"].as_str().unwrap())});
+    let images = [image("winpool", &values["image"]), image("winpool-agent", &values["agent"]["image"])];
+    assert_eq!(annotation("images"), json!(images));
+    let install = fs::read_to_string(chart("../../install.yaml")).unwrap();
+    assert!(install.contains(&format!("        image: {}\n", images[0]["image"].as_str().unwrap())));
+
+    let identity = |name: &Value, kind: &Value, version: &Value| format!("{name} {kind} {version}");
+    let mut listed: Vec<_> = annotation("crds")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|crd| identity(&crd["name"], &crd["kind"], &crd["version"]))
+        .collect();
+    listed.sort();
+    let definitions = custom_resource_definitions().into_iter().map(|(_, crd)| json!(crd));
+    let mut expected: Vec<_> = definitions
+        .map(|crd| {
+            identity(&crd["metadata"]["name"], &crd["spec"]["names"]["kind"], &crd["spec"]["versions"][0]["name"])
+        })
+        .collect();
+    expected.sort();
+    assert_eq!(listed, expected);
+    assert!(annotation("changes").as_array().is_some_and(|changes| !changes.is_empty()));
 }

@@ -162,3 +162,14 @@ fn the_scripts_of_machines_match_the_grammar() {
         assert!(text.is_ascii() && text.lines().count() == text.matches("\r\n").count(), "{text}");
     }
 }
+
+#[test]
+fn the_script_of_the_first_run_matches_the_grammar_and_has_the_stages_of_its_page() {
+    let (script, page) = (include_str!("../../docs/first-run.ps1"), include_str!("../../docs/first-run.md"));
+    parse(script);
+    let stages: Vec<_> =
+        page.split(".\\first-run.ps1 -Stage ").skip(1).filter_map(|rest| rest.lines().next()).collect();
+    assert_eq!(stages, ["before", "changed", "rolledback", "restored"]);
+    let set = stages.iter().map(|stage| format!("'{stage}'")).collect::<Vec<_>>().join(", ");
+    assert!(script.contains(&format!("[ValidateSet({set})]")), "{set}");
+}

@@ -1,4 +1,4 @@
-//! Workflows name the commits of actions, and one exact version of Rust.
+//! Workflows name the commits of actions and one exact version of Rust, may only read, and sign what docs/signatures.md names.
 
 use std::{fs, path::Path};
 
@@ -8,11 +8,63 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The workflows, by name.
+fn workflows() -> Vec<(String, String)> {
+    let files = fs::read_dir(root().join(".github/workflows")).unwrap();
+    let workflow =
+        |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap());
+    files.map(|entry| workflow(entry.unwrap())).collect()
+}
+
 /// The lines of all workflows, without indentation.
 fn lines() -> Vec<String> {
-    let files = fs::read_dir(root().join(".github/workflows")).unwrap();
-    let texts = files.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
-    texts.flat_map(|text| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()).collect()
+    let texts = workflows().into_iter();
+    texts.flat_map(|(_, text)| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn workflows_may_only_read_but_for_the_job_that_publishes() {
+    for (name, text) in workflows() {
+        assert!(text.contains("\npermissions:\n  contents: read\n"), "{name}");
+        let writes: Vec<_> = text.lines().map(str::trim).filter(|line| line.ends_with(": write")).collect();
+        let publishes = [
+            "contents: write",
+            "packages: write",
+            "id-token: write",
+            "attestations: write",
+            "artifact-metadata: write",
+        ];
+        assert_eq!(writes, if name == "release.yml" { &publishes[..] } else { &[] }, "{name}");
+    }
+}
+
+#[test]
+fn the_page_about_verification_names_what_the_workflow_publishes_and_signs() {
+    let (page, workflow) = (read("docs/signatures.md"), read(".github/workflows/release.yml"));
+    let identity = concat!(env!("CARGO_PKG_REPOSITORY"), "/.github/workflows/release.yml@refs/tags/v");
+    assert!(
+        page.contains(&format!("| identity | `{identity}<version>` |")) && workflow.contains("\n    tags: [\"v*\"]\n")
+    );
+    assert_eq!(page.matches(&format!("--certificate-identity {identity}")).count(), 2);
+    // In the workflow, IMAGE is `registry.example/winpool`, and CHART is below the same registry.
+    for (name, pushed, signed) in [
+        ("registry.example/winpool", "docker://$IMAGE:$version", "$IMAGE@$DIGEST"),
+        ("registry.example/winpool-agent", "docker://$IMAGE-agent:$version", "$IMAGE-agent@$AGENT_DIGEST"),
+        ("registry.example/charts/winpool", "oci://${IMAGE%/*}/charts", "$CHART"),
+    ] {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+        assert!(workflow.contains(pushed), "{pushed}");
+        let signs = workflow.lines().find(|line| line.contains("cosign sign --yes")).unwrap();
+        assert!(signs.contains(&format!("\"{signed}\"")), "{signed}");
+    }
+    assert!(page.contains("cosign verify-blob SHA256SUMS --bundle SHA256SUMS.sigstore.json"));
+    assert!(workflow.contains("--bundle dist/SHA256SUMS.sigstore.json dist/SHA256SUMS"));
+    // Provenance of files, two images and the chart, and the bills of materials of the images.
+    assert_eq!((workflow.matches("actions/attest@").count(), workflow.matches("sbom-path: ").count()), (6, 2));
 }
 
 #[test]

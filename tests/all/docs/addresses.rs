@@ -37,3 +37,14 @@ fn links_of_alerts_and_findings_lead_to_sections_of_pages() {
         assert!(anchor.is_none_or(|anchor| anchors.contains(anchor)), "{link} leads to no section");
     }
 }
+
+#[test]
+fn the_file_for_security_insights_names_files_that_exist_and_this_repository() {
+    let text = std::fs::read_to_string(root().join("SECURITY-INSIGHTS.yml")).unwrap();
+    let addresses: Vec<_> = text.split_whitespace().filter(|word| word.starts_with("https://")).collect();
+    assert!(addresses.len() > 15, "{addresses:?}");
+    for address in addresses.into_iter().filter(|address| !address.contains("ossf/")) {
+        let path = address.strip_prefix(ADDRESS).unwrap_or_else(|| panic!("{address}"));
+        assert!(path.strip_prefix("/blob/main/").is_none_or(|path| root().join(path).is_file()), "{address}");
+    }
+}

@@ -49,8 +49,10 @@ fn the_owner_is_replaced_wherever_the_address_is_shown() {
 
 /// A copy of the files of the repository from which others follow.
 fn copy(to: &Path) {
-    let folders = ["charts", "config", "crds", "docs", "e2e"].map(|folder| workspace().join(folder));
-    assert!(Command::new("cp").arg("-r").args(folders).arg(to).status().unwrap().success());
+    let paths = [".github", "RELEASING.md", "SECURITY-INSIGHTS.yml", "charts", "config", "crds", "docs", "e2e"];
+    assert!(
+        Command::new("cp").arg("-r").args(paths.map(|path| workspace().join(path))).arg(to).status().unwrap().success()
+    );
 }
 
 #[test]
@@ -70,6 +72,10 @@ fn the_repository_of_the_image_is_set_in_one_place() {
         ("install.yaml", format!("        image: ghcr.io/example/winpool:{}\n", env!("CARGO_PKG_VERSION"))),
         ("charts/winpool/values.yaml", "  repository: ghcr.io/example/winpool\n".to_owned()),
         ("charts/winpool/values.yaml", "    repository: ghcr.io/example/winpool-agent\n".to_owned()),
+        (
+            "charts/winpool/Chart.yaml",
+            format!("      image: ghcr.io/example/winpool-agent:{}\n", env!("CARGO_PKG_VERSION")),
+        ),
     ] {
         let text = fs::read_to_string(root.join(file)).unwrap();
         assert!(text.contains(&line), "{file}: {text}");
@@ -78,5 +84,5 @@ fn the_repository_of_the_image_is_set_in_one_place() {
     // Nothing else changes.
     let difference = Command::new("diff").arg("-r").arg(workspace().join("charts")).arg(root.join("charts")).output();
     let difference = String::from_utf8(difference.unwrap().stdout).unwrap();
-    assert_eq!(difference.lines().filter(|line| line.starts_with(['<', '>'])).count(), 4, "{difference}");
+    assert_eq!(difference.lines().filter(|line| line.starts_with(['<', '>'])).count(), 8, "{difference}");
 }

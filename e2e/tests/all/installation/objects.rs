@@ -15,7 +15,8 @@ use super::{Objects, helm, kustomized, parsed};
 
 /// The objects of the chart with these options.
 fn rendered(options: &[&str]) -> Objects {
-    let arguments = [&["template", "winpool", "charts/winpool", "--namespace", "winpool-system"], options].concat();
+    let arguments =
+        [&["template", "winpool", "charts/winpool", "--namespace", "winpool-system", "--skip-tests"], options].concat();
     parsed(&helm(&arguments).unwrap_or_else(|error| panic!("{options:?}: {error}")))
 }
 
@@ -103,6 +104,21 @@ fn the_objects_are_in_the_namespace_of_the_release() {
     let namespaces: BTreeSet<_> =
         objects.values().filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
     assert_eq!(namespaces, BTreeSet::from(["default", "kube-node-lease", "kube-system", "windows", "winpool-agent"]));
+}
+
+#[test]
+fn helm_test_runs_the_image_of_the_operator_as_the_operator_and_is_not_selected_as_one() {
+    let text = helm(&["template", "winpool", "charts/winpool", "--namespace", "winpool-system"]).unwrap();
+    let (tests, operator) = (parsed(&text), rendered(&[]));
+    let pod = &tests["Pod/winpool-system/winpool-test"];
+    assert_eq!(tests.len(), operator.len() + 1);
+    assert_eq!(pod["metadata"]["annotations"]["helm.sh/hook"], "test");
+    assert_ne!(pod["metadata"]["labels"]["app.kubernetes.io/name"], "winpool");
+    let of = &operator[OPERATOR]["spec"]["template"]["spec"];
+    for field in ["serviceAccountName", "securityContext", "nodeSelector", "tolerations"] {
+        assert_eq!(pod["spec"][field], of[field], "{field}");
+    }
+    assert_eq!(pod["spec"]["containers"][0]["image"], of["containers"][0]["image"]);
 }
 
 const OPERATOR: &str = "Deployment/winpool-system/winpool";

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Parser;
-use e2e::operator::workspace;
+use e2e::{assets, operator::workspace};
 use release::krew;
 use serde_json::{Value, json};
 
@@ -93,6 +93,22 @@ fn a_release_has_the_same_files_wherever_it_is_built() {
     assert!(check.status().unwrap().success());
 
     let text = |name: &str| String::from_utf8(here[name].clone()).unwrap();
+    let image = text("install.yaml").lines().find_map(|line| Some(line.split_once(" image: ")?.1.to_owned())).unwrap();
+    let (name, digest) = image.split_once('@').unwrap();
+    assert_eq!(name, format!("registry.example/winpool:{VERSION}"));
+    let show = ["show", "values", &format!("winpool-{VERSION}.tgz")].map(str::to_owned);
+    let values = Command::new(assets::program("helm").unwrap())
+        .args(show)
+        .current_dir(folders[0].path().join("dist"))
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(values.stdout).unwrap().contains(&format!("\n  digest: {digest}\n")), "{digest}");
+    let index = Command::new("tar")
+        .args(["-xOf", &format!("winpool-{VERSION}-image.tar"), "index.json"])
+        .current_dir(folders[0].path().join("dist"))
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(index.stdout).unwrap().contains(digest), "what a registry has under this digest");
     for (name, content) in [
         (format!("winpool-{VERSION}-linux-amd64"), "winpool for x86_64-unknown-linux-musl\n"),
         (format!("winpool-{VERSION}-linux-arm64"), "winpool for aarch64-unknown-linux-musl\n"),

@@ -1,11 +1,11 @@
 //! Two operators at once, as while a Deployment replaces its pod, and an upgrade from the last release.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command, sync::Arc};
+use std::{path::Path, process::Command, sync::Arc};
 
 use e2e::{
     cluster::{Cluster, DEFAULT_TAINT, pool_spec},
     control_plane::{ControlPlane, Options},
-    install::{path, wait_for_operator_permissions},
+    install::wait_for_operator_permissions,
     kubelet::SimulatedNode,
     operator::workspace,
     requests::Requests,
@@ -17,7 +17,7 @@ use winpool_api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile};
 
 use super::install_yaml;
 use crate::definitions::{
-    NODE_CONFIG, POOL, PROFILE, accepted, collection, documents, documents_below, object, path_of, refusal, rejected,
+    NODE_CONFIG, POOL, PROFILE, accepted, collection, documents_below, object, path_of, refusal, rejected,
 };
 
 /// The nodes `w1` to `w5`, all labelled for pool `web`.
@@ -67,39 +67,6 @@ fn last_release() -> TempDir {
     let status = Command::new("bash").current_dir(workspace()).args(["-c", &script]).status().unwrap();
     assert!(status.success(), "{script}");
     folder
-}
-
-/// The kinds and the fields in the definitions of an `install.yaml`.
-fn fields_of(install: &Path) -> BTreeSet<(String, String)> {
-    let mut definitions = documents(&fs::read_to_string(install).unwrap());
-    definitions.retain(|object| object["kind"] == "CustomResourceDefinition");
-    let of = |definition: &Value| {
-        let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
-        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-        fields(schema, "").into_iter().map(move |field| (kind.clone(), field)).collect::<Vec<_>>()
-    };
-    definitions.iter().flat_map(of).collect()
-}
-
-/// The paths of the fields in a schema.
-fn fields(schema: &Value, path: &str) -> BTreeSet<String> {
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    let named = properties.map(|(name, schema)| (format!("{path}.{name}").trim_start_matches('.').to_owned(), schema));
-    let parts = ["items", "additionalProperties"].into_iter().filter_map(|part| schema.get(part));
-    let parts = parts.flat_map(|schema| fields(schema, path));
-    named.flat_map(|(path, schema)| fields(schema, &path).into_iter().chain([path])).chain(parts).collect()
-}
-
-#[test]
-fn the_changelog_names_every_field_that_is_removed_since_the_last_release() {
-    let (release, changelog) = (last_release(), fs::read_to_string(path("CHANGELOG.md")).unwrap());
-    let (before, now) = (fields_of(&release.path().join("install.yaml")), fields_of(install_yaml().as_ref()));
-    assert!(before.len() > 200, "{}", before.len());
-    for (kind, field) in before.difference(&now) {
-        let removed = |name: &str| changelog.contains(&format!("`{name}`"));
-        let parents = field.match_indices('.').map(|(at, _)| &field[..at]);
-        assert!(removed(field) || parents.into_iter().any(removed), "CHANGELOG.md does not name {field} of {kind}");
-    }
 }
 
 /// What users may have stored: the samples, everything that is accepted today, and what is refused today but may not have been.
