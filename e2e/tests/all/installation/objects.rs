@@ -242,16 +242,16 @@ fn wrong_values_are_rejected() {
 fn the_package_of_a_release_is_the_chart_with_the_image_of_the_release() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("winpool.tgz");
-    let digest = format!("sha256:{}", "a1".repeat(32));
-    let package = |repository| release::chart::package(workspace(), repository, &digest, 1_700_000_000).unwrap();
+    let [operator, agent] = ["a1", "b2"].map(|byte| format!("sha256:{}", byte.repeat(32)));
+    let digests = [operator.as_str(), &agent];
+    let package = |repository| release::chart::package(workspace(), repository, digests, 1_700_000_000).unwrap();
     std::fs::write(&file, package("registry.example/winpool")).unwrap();
-    let arguments = ["template", "winpool", file.to_str().unwrap(), "--namespace", "winpool-system"];
-    assert_same(&parsed(&helm(&arguments).unwrap()), &rendered(&[]), "the package");
+    let arguments = ["template", "winpool", file.to_str().unwrap(), "--namespace", "winpool-system", "--skip-tests"];
+    let digest = format!("image.digest={operator}");
+    assert_same(&parsed(&helm(&arguments).unwrap()), &rendered(&["--set", &digest]), "the package");
     std::fs::write(&file, package("ghcr.io/example/winpool")).unwrap();
     let objects = parsed(&helm(&[&arguments[..], &["--set", "agent.enabled=true"]].concat()).unwrap());
-    for (object, image) in
-        [(OPERATOR, format!("winpool:{}", env!("CARGO_PKG_VERSION"))), (AGENTS, format!("winpool-agent@{digest}"))]
-    {
+    for (object, image) in [(OPERATOR, format!("winpool@{operator}")), (AGENTS, format!("winpool-agent@{agent}"))] {
         let container = &objects[object]["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], format!("ghcr.io/example/{image}"));
     }
