@@ -1,7 +1,7 @@
 //! The speed and memory of `winpool lint` with 10,000 manifests, as one stream and as files. The results are printed
 //! only.
 
-#![allow(clippy::disallowed_methods)] // I/O, and time
+#![allow(clippy::disallowed_methods, clippy::print_stdout)] // I/O, and time
 #![allow(clippy::unwrap_used)] // an error ends the benchmark
 
 use std::{

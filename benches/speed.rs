@@ -1,6 +1,6 @@
 //! Speed, memory and size. The results are printed only, because they depend on the load of the machine.
 
-#![allow(clippy::disallowed_methods)] // I/O, and time
+#![allow(clippy::disallowed_methods, clippy::print_stdout)] // I/O, and time
 #![allow(clippy::unwrap_used)] // an error ends the benchmark
 
 mod snapshots;

@@ -1,7 +1,7 @@
 //! The cost of checking the workloads of a large cluster with 5,000 nodes and 150,000 pods. The results are printed
 //! only.
 
-#![allow(clippy::disallowed_methods)] // I/O, and time
+#![allow(clippy::disallowed_methods, clippy::print_stdout)] // I/O, and time
 #![allow(clippy::unwrap_used)] // an error ends the benchmark
 
 use std::{
