@@ -135,20 +135,23 @@ impl Observed {
     /// That all Pods are ready and one is the leader. Without leader election there is no Lease, and outside of the cluster no Pod.
     fn operator(&self) -> Result<String, String> {
         let Self { namespace, now, .. } = self;
-        let pods = self.pods.clone()?;
-        if let Some((ready, desired)) = pods.filter(|(ready, desired)| ready < desired || *desired == 0) {
+        let (pods, leader) = (self.pods.clone()?, self.leader.clone()?);
+        // With no Pods, a leader runs elsewhere.
+        let lacks_pods = |(ready, desired): &(i32, i32)| ready < desired || (*desired == 0 && leader.is_none());
+        if let Some((ready, desired)) = pods.filter(lacks_pods) {
             return Err(format!(
                 "{ready} of {desired} Pods are ready: kubectl -n {namespace} get pods -l app.kubernetes.io/name=winpool"
             ));
         }
-        let leader = match self.leader.clone()? {
+        let leader = match leader {
             Some((holder, renewed)) if now.duration_since(renewed) > RENEWAL => Err(format!(
                 "{holder} has not renewed its Lease since {renewed:.0}: kubectl -n {namespace} logs deployment/winpool --tail=50"
             )),
             Some((holder, _)) => Ok(Some(format!("{holder} is the leader"))),
             None => Ok(None),
         }?;
-        let pods = pods.map(|(ready, desired)| format!("{ready} of {desired} Pods ready"));
+        let pods =
+            pods.filter(|(_, desired)| *desired > 0).map(|(ready, desired)| format!("{ready} of {desired} Pods ready"));
         let parts: Vec<_> = pods.into_iter().chain(leader).collect();
         let missing = || {
             format!(

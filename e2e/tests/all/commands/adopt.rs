@@ -12,7 +12,7 @@ use axum::{
 };
 use e2e::{
     certificates::Authority,
-    cluster::{Cluster, SOON, create, pool_spec},
+    cluster::{Cluster, SOON, create, edit, pool_spec},
     control_plane::{Options, User},
     kubelet::SimulatedNode,
     network::free_port,
@@ -233,6 +233,7 @@ async fn profiles_have_the_configuration_that_the_kubelets_show_where_it_can_be_
 /// The kubelets answer `winpool recommend` through the API server, until Ctrl-C.
 async fn nodes_are_measured(cluster: &Cluster, server: &Server) {
     let file = cluster.control_plane.directory().join("samples.jsonl");
+    edit(&cluster.pools(), "web", json!({ "spec": { "profileRef": { "name": "web" } } })).await.unwrap();
     let before = server.seen().len();
     let command = Command::new(binary().unwrap())
         .args(["recommend", "web", "--interval", "1s", "--save", file.to_str().unwrap()])
