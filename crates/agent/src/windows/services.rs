@@ -33,6 +33,8 @@ const IMAGE_PATH: &str = "ImagePath";
 // <https://learn.microsoft.com/windows/win32/debug/system-error-codes>
 const ACCESS_DENIED: u32 = 5;
 const SERVICE_ALREADY_RUNNING: i32 = 1056;
+/// A service whose process ends before it has answered a control (PowerShell/Win32-OpenSSH#1231).
+const BROKEN_PIPE: i32 = 109;
 const SERVICE_DOES_NOT_EXIST: i32 = 1060;
 const SERVICE_CANNOT_ACCEPT_CONTROL: i32 = 1061;
 const SERVICE_NOT_ACTIVE: i32 = 1062;
@@ -208,7 +210,7 @@ pub(super) fn stop(name: &str) -> io::Result<()> {
     loop {
         let Err(error) = service.stop().map_err(io_error) else { return Ok(()) };
         match error.raw_os_error() {
-            Some(SERVICE_NOT_ACTIVE) => return Ok(()),
+            Some(SERVICE_NOT_ACTIVE | BROKEN_PIPE) => return Ok(()),
             Some(SERVICE_CANNOT_ACCEPT_CONTROL) if attempt < STOP_ATTEMPTS => {}
             _ => return Err(error),
         }
