@@ -11,12 +11,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::ValueEnum;
 use serde_json::json;
 use winpool_check::recommend::{Measured, Sample, recommend, span};
 use winpool_core::kubernetes::duration;
 
-use super::{CommandError, connect, output};
+use super::{
+    CommandError, connect,
+    output::{self, ReportFormat},
+};
 
 /// The largest file of samples in bytes.
 const MAX_FILE: u64 = 256 << 20;
@@ -44,20 +46,9 @@ pub(super) struct Args {
     save: Option<PathBuf>,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: ReportFormat,
     #[command(flatten)]
     cluster: connect::Args,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Plain text
-    #[default]
-    Text,
-    /// One JSON object
-    Json,
-    /// One YAML document
-    Yaml,
 }
 
 /// Prints the recommendation. A leak, or too few samples, is an error.
@@ -71,15 +62,9 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         save(file, &measured, &samples)?;
     }
     let found = recommend(&measured, &samples).map_err(|refusal| CommandError::Problems(refusal.to_string()))?;
-    match args.output {
-        Format::Text => output::print_styled(&text::text(&found, span(&samples))),
-        Format::Json => output::print(&format!("{:#}\n", json!(found))),
-        Format::Yaml => output::print(&output::yaml(&json!(found))),
-    }?;
-    match found.sizes.iter().map(|size| size.leaks.len()).sum() {
-        0 => Ok(()),
-        leaks => Err(CommandError::Problems(text::leaks(leaks))),
-    }
+    let leaks: usize = found.sizes.iter().map(|size| size.leaks.len()).sum();
+    let problem = (leaks > 0).then(|| text::leaks(leaks));
+    output::report(args.output, &found, |found| text::text(found, span(&samples)), problem)
 }
 
 /// A duration of one second to a day, in seconds.

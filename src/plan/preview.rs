@@ -7,7 +7,6 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
-use serde_json::json;
 use winpool_api::{
     Taint,
     conditions::{KNOWN_ISSUES, Next, Role, condition_type},
@@ -48,7 +47,7 @@ pub struct Preview {
     pub upgrade: Option<UpgradePreview>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolPreview {
     pub name: String,
@@ -152,7 +151,7 @@ impl Preview {
     pub fn retain_changed(&mut self, before: &Self, is_given: impl Fn(&str) -> bool) {
         self.pools.retain_mut(|pool| {
             let same = before.pools.iter().find(|same| same.name == pool.name);
-            let differs = same.is_none_or(|same| json!(same) != json!(pool));
+            let differs = same != Some(&*pool);
             if let Some(same) = same {
                 pool.flags.retain(|flag| !same.flags.contains(flag));
                 pool.add_ons.retain(|one| !same.add_ons.contains(one));
@@ -267,10 +266,8 @@ fn upgrade_findings(
     target: Minor,
 ) -> Vec<UpgradeFinding> {
     // Which known issues begin may depend on the pods of a pool.
-    let snapshot = &match snapshot.pods {
-        Some(_) => Snapshot { workloads: workloads(snapshot), ..snapshot.clone() },
-        None => snapshot.clone(),
-    };
+    let indexed = snapshot.pods.is_some().then(|| Snapshot { workloads: workloads(snapshot), ..snapshot.clone() });
+    let snapshot = indexed.as_ref().unwrap_or(snapshot);
     let findings_of = |pool: Option<&Pool>, nodes: &[&WindowsNode]| {
         let finding = |issue| UpgradeFinding { pool: pool.map(|pool| pool.name.clone()), issue };
         upgrade::issues(snapshot, pool, nodes, target).into_iter().map(finding).collect::<Vec<_>>()
