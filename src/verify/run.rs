@@ -17,7 +17,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use winpool_api::names::label;
-use winpool_check::verify::{Check, CheckResult, LogRead, Outcome, Verification, verdicts};
+use winpool_check::verify::{Check, CheckResult, LOGS_AND_EXEC, LogRead, Outcome, Verification, verdicts};
 use winpool_operator::cluster::{explain, limited, status_code};
 
 use crate::{CommandError, progress::Progress, signals::Signals};
@@ -174,7 +174,7 @@ impl<'v> Run<'v> {
 
 /// Whether a pod runs whose log is checked.
 fn has_log(pod: &Pod) -> bool {
-    let is_checked = |(key, value): (&String, &String)| key == label::PROBE && value == Check::LogsAndExec.name();
+    let is_checked = |(key, value): (&String, &String)| key == label::PROBE && value == LOGS_AND_EXEC;
     let runs = pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
     runs && pod.metadata.labels.iter().flatten().any(is_checked)
 }

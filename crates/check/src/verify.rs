@@ -78,8 +78,8 @@ struct Target {
 
 /// The Job of the servers.
 const PODS: &str = "pods";
-/// The Job without targets, whose container a command is run in.
-const LOGS_AND_EXEC: &str = "logs-and-exec";
+/// The Job without targets, whose container a command is run in, and whose logs are read.
+pub const LOGS_AND_EXEC: &str = "logs-and-exec";
 
 const PROBES: [Probe; 8] = [
     Probe { name: "node-to-pod", check: Check::NodeToPod, side: Side::LinuxNode, targets: Verification::servers },
@@ -124,7 +124,7 @@ pub struct VerifiedNode {
 /// The nodes of a pool that are ready and not cordoned, by name.
 pub fn eligible(snapshot: &Snapshot, pool: &str) -> Vec<WindowsNode> {
     let planner = Planner::new(snapshot);
-    let mut nodes: Vec<_> = planner.members(pool).filter(|node| node.ready && !node.unschedulable).cloned().collect();
+    let mut nodes: Vec<_> = planner.members(pool).filter(|node| node.is_schedulable()).cloned().collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
     nodes
 }

@@ -35,6 +35,9 @@ use crate::{
 /// `hack/lib/golang.sh`, `KUBE_SUPPORTED_NODE_PLATFORMS`, 1.36).
 pub const ARCHITECTURE: &str = "amd64";
 
+/// The taint that Kubernetes adds to a cordoned node: kubernetes/website, "Taints and Tolerations".
+const CORDONED: &str = "node.kubernetes.io/unschedulable";
+
 /// The labels that the kubelet of a Windows node sets by itself.
 pub fn labels_of_kubelet(build: Build) -> BTreeMap<String, String> {
     let labels = [(label::OS, "windows"), (label::ARCH, ARCHITECTURE), (label::WINDOWS_BUILD, &build.to_string())];
@@ -155,6 +158,11 @@ pub struct Resources {
 named!(WindowsNode: name);
 
 impl WindowsNode {
+    /// Whether it is ready and not cordoned.
+    pub fn is_schedulable(&self) -> bool {
+        self.ready && !self.unschedulable && self.taints.iter().all(|taint| taint.key != CORDONED)
+    }
+
     /// The Windows build that the kernel reports, or else the build in the label.
     pub fn build(&self) -> Option<Build> {
         match self.os {

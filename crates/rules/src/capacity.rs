@@ -1,6 +1,10 @@
 //! What the nodes of a pool have left for pods, by requests, as the scheduler counts them.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use serde::Serialize;
 use winpool_core::{
@@ -9,9 +13,6 @@ use winpool_core::{
     text::{counted, some_of},
 };
 use winpool_workload::{Pod, Template};
-
-/// The taint of a cordoned node: kubernetes/website, "Taints and Tolerations".
-const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,8 +90,8 @@ impl Capacity {
         pods: impl IntoIterator<Item = &'a Arc<Pod>>,
     ) -> Self {
         let mut capacity = Self::default();
-        let mut free: BTreeMap<&str, Amount> = BTreeMap::new();
-        for node in nodes.into_iter().filter(|node| is_schedulable(node)) {
+        let mut free: HashMap<&str, Amount> = HashMap::new();
+        for node in nodes.into_iter().filter(|node| node.is_schedulable()) {
             let allocatable = allocatable(node);
             if node.allocatable.pods.is_some_and(|pods| allocatable.pods < pods) {
                 capacity.short_of_addresses.push(node.name.clone());
@@ -129,11 +130,6 @@ impl Capacity {
         };
         parts.into_iter().filter(|(_, all)| *all > 0).map(of).max()
     }
-}
-
-/// Whether a node is ready and not cordoned.
-fn is_schedulable(node: &WindowsNode) -> bool {
-    node.ready && node.taints.iter().all(|taint| taint.key != CORDONED)
 }
 
 fn allocatable(node: &WindowsNode) -> Amount {
@@ -193,7 +189,7 @@ mod tests {
     #[test]
     fn the_capacity_is_what_the_schedulable_nodes_have_left() {
         let size = || json!({"memory": "8Gi", "cpu": "4", "pods": "100"});
-        let cordoned = json!({"taints": [{"key": CORDONED, "effect": "NoSchedule"}]});
+        let cordoned = json!({"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]});
         let nodes = [
             node("win-1", size(), json!({})),
             node("win-2", size(), json!({"podCIDRs": ["10.244.2.0/27"]})),

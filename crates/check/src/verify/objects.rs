@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use winpool_api::names::label;
 
-use super::{PODS, PORT, PROBES, Probe, SERVERS, Side, Target, Verification};
+use super::{PODS, PORT, PROBES, Probe, Side, Target, Verification};
 
 /// How long a finished Job stays, in seconds, if nothing removes it.
 const TTL: u32 = 600;
@@ -26,7 +26,7 @@ impl Verification {
         server["readinessProbe"] = json!({ "httpGet": { "path": "/hostname", "port": PORT }, "periodSeconds": 5 });
         let mut pod = self.pod(PODS, Side::Pods, vec![server]);
         pod["subdomain"] = json!(format!("{}-{PODS}", self.base()));
-        self.job(PODS, self.nodes.len() * SERVERS, pod)
+        self.job(PODS, self.server_count(), pod)
     }
 
     /// The Services and the Jobs that connect, with the addresses of the servers that are known. `owner` is the uid of the Job of

@@ -21,7 +21,7 @@ pub fn unassigned(snapshot: &Snapshot) -> Vec<Event> {
 /// keeps them off.
 pub fn open_to_linux_pods(snapshot: &Snapshot) -> usize {
     let excludes = |node: &WindowsNode| node.lasting_taints().any(|taint| taint.excludes_pods());
-    let is_open = |node: &&WindowsNode| node.ready && !node.unschedulable && !excludes(node);
+    let is_open = |node: &&WindowsNode| node.is_schedulable() && !excludes(node);
     snapshot.membership().unassigned().filter(is_open).count()
 }
 
