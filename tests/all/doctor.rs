@@ -711,7 +711,7 @@ fn a_bundle_gives_the_same_diagnosis_offline() {
     for (ids, case) in recorded().into_iter().chain([(&[][..], Fleet::default().evidence())]) {
         let (status, stdout, stderr) = from_bundle(&case, &["-o", "json"]);
         let expected =
-            match ids.iter().filter(|id| !["known-issue", "ended-setting", "node-occupied"].contains(id)).count() {
+            match ids.iter().filter(|id| !["known-issue", "ended-setting", "node-maintenance"].contains(id)).count() {
                 0 => (0, ""),
                 1 => (1, "winpool: 1 symptom of pool web\n"),
                 _ => (1, "winpool: 2 symptoms of pool web\n"),

@@ -6,6 +6,8 @@ pub const GROUP: &str = "winpool.dev";
 pub const DEFAULT_NAMESPACE: &str = "winpool-system";
 /// The ServiceAccount of the operator.
 pub const SERVICE_ACCOUNT: &str = "winpool";
+/// What the operator's events are reported by.
+pub const EVENT_REPORTER: &str = "winpool";
 /// The Secret in the operator's namespace with the key that signs the ownership records on nodes.
 pub const OWNERSHIP_SECRET: &str = "winpool-ownership";
 /// The finalizer of a pool whose `deletionPolicy` is `Cleanup`.

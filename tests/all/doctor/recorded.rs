@@ -180,8 +180,8 @@ const CONDITIONS: &[(&[&str], [&str; 4])] = &[
     // kubernetes/website, node-status.md
     (&["node-disk-pressure"], ["DiskPressure", "True", "KubeletHasDiskPressure", ""]),
     // kubernetes/enhancements, KEP-5683
-    (&["node-occupied"], ["MaintenanceInProgress", "True", "AdminRequested", "firmware update"]),
-    (&["node-occupied"], ["MaintenancePlanned", "True", "MaintenanceWindow", ""]),
+    (&["node-maintenance"], ["MaintenanceInProgress", "True", "AdminRequested", "firmware update"]),
+    (&["node-maintenance"], ["MaintenancePlanned", "True", "MaintenanceWindow", ""]),
     (&["node-pid-pressure"], ["PIDPressure", "True", "KubeletHasInsufficientPID", ""]),
     (&["node-network-unavailable"], ["NetworkUnavailable", "True", "NoRouteCreated", ""]),
     (

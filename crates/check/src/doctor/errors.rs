@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use winpool_api::names::EVENT_REPORTER;
 use winpool_facts::exit_codes::{exit_code, is_of_windows};
 
 use super::{
@@ -113,7 +114,7 @@ const USUAL_OF_NODES: &[&str] = &["Rebooted", "InvalidDiskCapacity"];
 pub(super) fn events_of_nodes(evidence: &Evidence) -> Vec<(&str, &Event)> {
     let is_read = |of: &str| evidence.nodes().unwrap_or_default().iter().any(|node| name(&node.metadata) == of);
     let is_usual = |reason: &str| USUAL_OF_NODES.contains(&reason);
-    let warning = |event: &&Event| event.type_.as_deref() == Some("Warning") && reporter(event) != Some("winpool");
+    let warning = |event: &&Event| event.type_.as_deref() == Some("Warning") && reporter(event) != Some(EVENT_REPORTER);
     let warnings = evidence.events().unwrap_or_default().iter().filter(warning);
     let of_nodes = warnings.filter_map(|event| {
         let about = &event.involved_object;

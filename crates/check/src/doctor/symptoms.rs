@@ -271,7 +271,7 @@ pub static SYMPTOMS: &[Symptom] = {
             "the node controller has not heard from the kubelet",
             "look at the machine, and on it: `Get-Service kubelet`",
             NODE_STATUS).effect(),
-        symptom("node-occupied", "Somebody works on a node, or plans to", check(&[Nodes], checks::lifecycle_conditions),
+        symptom("node-maintenance", "A node is under maintenance, or maintenance is planned", check(&[Nodes], checks::lifecycle_conditions),
             "an administrator or a controller for maintenance has set the condition. Pods may be evicted, and not be scheduled there",
             "wait until the work has ended. Whoever has set the condition removes it: \
              `kubectl get node NODE -o jsonpath='{.status.conditions}'` has its reason and time",

@@ -17,13 +17,11 @@ use kube_runtime::events::{self, EventType, Recorder, Reporter};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use tracing::warn;
-use winpool_api::bounds::shortened;
+use winpool_api::{bounds::shortened, names::EVENT_REPORTER};
 use winpool_rules::status::event::{Event, Regarding};
 
 use super::{explain, status_code};
 
-/// What the events are reported by.
-const CONTROLLER: &str = "winpool";
 /// The longest message, in bytes.
 const MAX_MESSAGE: usize = 1024;
 /// How long the events of one reconcile may take together.
@@ -45,7 +43,7 @@ type Failure = Option<u16>;
 impl Events {
     /// Publishes with this client, as the process with this identity.
     pub fn new(client: Client, identity: String) -> Self {
-        let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(identity) };
+        let reporter = Reporter { controller: EVENT_REPORTER.to_owned(), instance: Some(identity) };
         Self { recorder: Recorder::new(client, reporter), failure: Arc::default() }
     }
 

@@ -200,17 +200,16 @@ pub fn held_machines(case: &Case<'_>) -> Checked {
         objects.iter().map(|object| MachineObject::from_object(kind, object)).collect()
     };
     let objects: Vec<_> = groups.into_iter().flat_map(read).collect();
-    let pools = evidence.pools()?.iter().cloned().map(Pool::from_object);
-    let is_subject = |pool: &Pool| matches!(&evidence.subject, DiagnosisSubject::Pool { name } if *name == pool.name);
-    let observed = |pool: Pool| -> Vec<_> {
-        let found = machine_problems(&pool, &objects).map(|problem| Observation {
-            object: problem.object.unwrap_or_default(),
-            place: format!("condition {} ({})", problem.condition, problem.reason),
-            text: problem.message,
-        });
-        found.collect()
+    let is_subject = |pool: &&DynamicObject| matches!(&evidence.subject, DiagnosisSubject::Pool { name: of } if of == name(&pool.metadata));
+    let Some(pool) = evidence.pools()?.iter().find(is_subject).cloned().map(Pool::from_object) else {
+        return Ok(Vec::new());
     };
-    Ok(pools.filter(is_subject).flat_map(observed).collect())
+    let observed = machine_problems(&pool, &objects).map(|problem| Observation {
+        object: problem.object.unwrap_or_default(),
+        place: format!("condition {} ({})", problem.condition, problem.reason),
+        text: problem.message,
+    });
+    Ok(observed.collect())
 }
 
 /// Known issues of the versions on the nodes.
