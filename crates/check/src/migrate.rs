@@ -10,7 +10,7 @@ use winpool_api::names::label;
 use winpool_core::image::{Compatibility, ImageEvidence, Reference, tag};
 use winpool_facts::{Build, Minor, OsVersion};
 use winpool_rules::{
-    capacity::{Amount, Capacity},
+    capacity::Capacity,
     operation::{Action, Body},
     pool::{
         Pool, RuntimeClassView, Snapshot, Spec,
@@ -24,7 +24,7 @@ use winpool_core::{
     text::{counted, some_of},
 };
 use winpool_workload::{
-    Container, Controller, Pod, SchedulingState, System, Template, WorkloadIndex, WorkloadName,
+    Amount, Container, Controller, Pod, Requests, SchedulingState, System, Template, WorkloadIndex, WorkloadName,
     check::{Lookups, image_issue},
     placement::EffectiveSpec,
     scheduling_state::{NodeGroup, PoolState},
@@ -223,7 +223,7 @@ impl<'a> MigrationPlanner<'a> {
 
     fn capacity<'p>(&self, pool: &str, moved: impl Iterator<Item = &'p Arc<Pod>>) -> PoolCapacity {
         let planner = Planner::new(self.snapshot);
-        let free = Capacity::of(planner.members(pool), &self.pods).free;
+        let free = Capacity::of(planner.members(pool), &Requests::of(&self.pods)).free;
         PoolCapacity {
             free,
             required: moved.map(|pod| Amount::of(&pod.template)).fold(Amount::default(), Amount::plus),

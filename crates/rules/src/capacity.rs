@@ -1,10 +1,6 @@
 //! What the nodes of a pool have left for pods, by requests, as the scheduler counts them.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 use winpool_core::{
@@ -12,49 +8,7 @@ use winpool_core::{
     node::WindowsNode,
     text::{counted, some_of},
 };
-use winpool_workload::{Pod, Template};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Amount {
-    /// Memory in bytes.
-    pub memory: i64,
-    /// CPU in thousandths.
-    pub cpu_milli: i64,
-    pub pods: i64,
-}
-
-impl Amount {
-    /// What a pod requests.
-    pub fn of(template: &Template) -> Self {
-        Self { memory: template.memory_request(), cpu_milli: template.cpu_request(), pods: 1 }
-    }
-
-    /// Saturates, as all its sums.
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            memory: self.memory.saturating_add(other.memory),
-            cpu_milli: self.cpu_milli.saturating_add(other.cpu_milli),
-            pods: self.pods.saturating_add(other.pods),
-        }
-    }
-
-    fn minus(self, other: Self) -> Self {
-        let Self { memory, cpu_milli, pods } = other;
-        self.plus(Self {
-            memory: memory.saturating_neg(),
-            cpu_milli: cpu_milli.saturating_neg(),
-            pods: pods.saturating_neg(),
-        })
-    }
-
-    /// How many times it has room for another amount.
-    fn room_for(self, one: Self) -> i64 {
-        let parts = [(self.memory, one.memory), (self.cpu_milli, one.cpu_milli), (self.pods, one.pods)];
-        let times = parts.into_iter().filter(|(_, one)| *one > 0).map(|(free, one)| free / one);
-        times.min().unwrap_or_default().max(0)
-    }
-}
+use winpool_workload::{Amount, Requests};
 
 /// The capacity of the nodes that are ready and not cordoned. Whether a pod fits depends on the scheduler too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -68,7 +22,7 @@ pub struct Capacity {
     pub free: Amount,
     /// The nodes with fewer addresses in `podCIDRs` than allocatable pods.
     pub short_of_addresses: Vec<String>,
-    /// The kind of pod with the largest requests, without DaemonSets; `None` without pods.
+    /// The kind of pod with the largest requests on any node, without DaemonSets; `None` without pods.
     pub largest: Option<LargestKind>,
     /// The most volumes that each CSI driver attaches to a node: the lowest of its nodes. Empty if they are not known.
     pub attach_limits: BTreeMap<String, i64>,
@@ -84,38 +38,26 @@ pub struct LargestKind {
 }
 
 impl Capacity {
-    /// That of these nodes, in a cluster with these pods.
-    pub fn of<'a>(
-        nodes: impl IntoIterator<Item = &'a WindowsNode>,
-        pods: impl IntoIterator<Item = &'a Arc<Pod>>,
-    ) -> Self {
+    /// That of these nodes, with these pods.
+    pub fn of<'a>(nodes: impl IntoIterator<Item = &'a WindowsNode>, requests: &Requests) -> Self {
         let mut capacity = Self::default();
-        let mut free: HashMap<&str, Amount> = HashMap::new();
+        let mut free = Vec::new();
         for node in nodes.into_iter().filter(|node| node.is_schedulable()) {
-            let allocatable = allocatable(node);
+            let (allocatable, used) = (allocatable(node), requests.on(&node.name));
             if node.allocatable.pods.is_some_and(|pods| allocatable.pods < pods) {
                 capacity.short_of_addresses.push(node.name.clone());
             }
             capacity.nodes += 1;
             capacity.allocatable = capacity.allocatable.plus(allocatable);
-            free.insert(&node.name, allocatable);
+            capacity.used += used.pods;
+            free.push(allocatable.minus(used));
         }
-        let mut largest: Option<(Amount, &Pod)> = None;
-        for pod in pods.into_iter().filter(|pod| !pod.finished) {
-            let Some(free) = pod.node.as_deref().and_then(|node| free.get_mut(node)) else { continue };
-            let request = Amount::of(&pod.template);
-            *free = free.minus(request);
-            capacity.used += 1;
-            if pod.workload.kind != "DaemonSet" && largest.is_none_or(|(known, _)| known < request) {
-                largest = Some((request, pod));
-            }
-        }
-        capacity.largest = largest.map(|(request, pod)| LargestKind {
-            workload: pod.workload.to_string(),
+        capacity.largest = requests.largest().map(|(workload, request)| LargestKind {
+            workload: workload.to_string(),
             request,
-            fits: free.values().map(|free| free.room_for(request)).fold(0, i64::saturating_add),
+            fits: free.iter().map(|free| free.room_for(request)).fold(0, i64::saturating_add),
         });
-        capacity.free = free.into_values().fold(Amount::default(), Amount::plus);
+        capacity.free = free.into_iter().fold(Amount::default(), Amount::plus);
         capacity
     }
 
@@ -161,8 +103,10 @@ impl fmt::Display for Capacity {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
-    use winpool_workload::Shared;
+    use winpool_workload::{Pod, Shared};
 
     use super::*;
 
@@ -199,9 +143,9 @@ mod tests {
             pod("cart", "win-1", "StatefulSet", json!({"memory": "3Gi", "cpu": "500m"})),
             pod("logs", "win-2", "DaemonSet", json!({"memory": "4Gi"})),
             pod("stock", "win-2", "StatefulSet", json!({"memory": "1Gi", "cpu": "3900m"})),
-            pod("gone", "win-3", "StatefulSet", json!({"memory": "7Gi"})),
+            pod("gone", "win-3", "StatefulSet", json!({"memory": "2Gi"})),
         ];
-        let mut capacity = Capacity::of(&nodes, &pods);
+        let mut capacity = Capacity::of(&nodes, &Requests::of(&pods));
         // 5 GiB on the first node have room for one of 3 GiB, and 3 GiB on the second for one, but not its CPU.
         capacity.attach_limits.insert("disk.csi.azure.com".to_owned(), 8);
         assert_eq!(
@@ -211,7 +155,10 @@ mod tests {
         );
         assert_eq!(capacity.free, Amount { memory: 8 << 30, cpu_milli: 3600, pods: 126 });
         let required = Amount { memory: 17 << 30, cpu_milli: 8000, pods: 10 };
-        assert_eq!((capacity.nodes_for(required), Capacity::of(&[], &pods).nodes_for(required)), (Some(3), None));
-        assert_eq!(Capacity::of(&[], &pods).to_string(), "0 of 0 pods on 0 schedulable nodes");
+        assert_eq!(
+            (capacity.nodes_for(required), Capacity::of(&[], &Requests::default()).nodes_for(required)),
+            (Some(3), None)
+        );
+        assert_eq!(Capacity::of(&[], &Requests::default()).to_string(), "0 of 0 pods on 0 schedulable nodes");
     }
 }

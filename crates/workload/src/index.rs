@@ -11,7 +11,7 @@ use winpool_core::image::{Lookup, RuntimeReport};
 use winpool_facts::known_issues::{ComponentVersion, NodeComponent, PodFeature, ServiceFeature};
 
 use super::{
-    Controller, IssueKind, MemoryDefaults, Pod, Service, Template, WorkloadIssue, WorkloadName,
+    Controller, IssueKind, MemoryDefaults, Pod, Requests, Service, Template, WorkloadIssue, WorkloadName,
     check::{ImageStatus, Lookups, PodAssessment, PoolIssue, check_pod, check_template},
     scheduling_state::SchedulingState,
 };
@@ -109,6 +109,7 @@ struct PoolTotals {
     /// The exact sum of the memory limits by node. It must not saturate, because the limit of a removed pod is
     /// subtracted, and no number of pods overflows it.
     memory: HashMap<String, i128>,
+    requests: Requests,
     /// Each issue with the number of pods that have it, by kind and workload.
     issues: BTreeMap<(IssueKind, Arc<WorkloadName>), BTreeMap<WorkloadIssue, u32>>,
 }
@@ -137,6 +138,7 @@ pub struct PoolWorkloads {
     pub components: BTreeSet<(NodeComponent, ComponentVersion)>,
     /// The Services of the pods with each feature that known issues depend on; `None` if Services are not read.
     pub services: Option<BTreeMap<ServiceFeature, BTreeSet<Arc<str>>>>,
+    pub requests: Requests,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -358,6 +360,7 @@ impl WorkloadIndex {
             features: by_feature(totals.features.keys()),
             components: totals.components.keys().copied().collect(),
             services: (self.services_are_read || totals.pods == 0).then(|| by_feature(totals.services.keys())),
+            requests: totals.requests.clone(),
         }
     }
 
@@ -477,6 +480,10 @@ impl WorkloadIndex {
             for feature in &service.features {
                 count(&mut totals.services, (*feature, service.key.clone()), add);
             }
+        }
+        match add {
+            true => totals.requests.add(pod),
+            false => totals.requests.remove(pod),
         }
         if let Some(node) = &pod.node {
             let memory = totals.memory.entry(node.clone()).or_default();

@@ -9,6 +9,7 @@ pub mod index;
 mod issue;
 pub mod placement;
 mod pod;
+mod requests;
 pub mod scheduling_state;
 mod service;
 mod shared;
@@ -20,6 +21,7 @@ pub use fields::{FieldIssue, FieldIssueKind, field_paths, is_host_process, issue
 pub use index::{AffectedWorkloads, ImageRequest, LookupCounts, PoolWorkloads, WorkloadIndex, Workloads};
 pub use issue::{ImageIssue, ImageRemedy, IssueKind, WorkloadIssue, image_behind};
 pub use pod::{Controller, Pod, PodController, runtime_messages, runtime_report};
+pub use requests::{Amount, Requests};
 pub use scheduling_state::SchedulingState;
 pub use service::{Service, service_features};
 pub use shared::Shared;

@@ -9,10 +9,10 @@ use winpool_core::{
     text::{counted, some_of},
 };
 use winpool_rules::{
-    capacity::{Amount, Capacity},
+    capacity::Capacity,
     pool::{Snapshot, Spec, plan::Planner},
 };
-use winpool_workload::{Template, WorkloadName, check::Lookups};
+use winpool_workload::{Amount, Requests, Template, WorkloadName, check::Lookups};
 
 use super::{Migration, MigrationOutcome, MigrationPlanner, MigrationTarget, WorkloadMigration, runtime_classes_after};
 
@@ -110,7 +110,7 @@ impl Move<'_> {
     /// A pool of its own for the new nodes, beside the old one, so that the way back is open until the old nodes go.
     fn surge(&self, planner: &MigrationPlanner<'_>, spec: &Spec, version: &str) -> Step {
         let rules = Planner::new(self.snapshot);
-        let present = Capacity::of(rules.members(self.from), &planner.pods);
+        let present = Capacity::of(rules.members(self.from), &Requests::of(&planner.pods));
         let moved = self.migration.workloads.iter().filter(|one| one.outcome == MigrationOutcome::Runs);
         let moved: HashSet<&WorkloadName> = moved.map(|one| one.workload.as_ref()).collect();
         let pods = planner.workloads(self.from).into_iter().filter(|one| moved.contains(one.name.as_ref()));

@@ -232,8 +232,7 @@ impl Collector for Pools {
 #[cfg(test)]
 mod tests {
     use prometheus_client::{encoding::text, registry::Registry};
-    use winpool_rules::capacity::Amount;
-    use winpool_workload::{AffectedWorkloads, IssueKind};
+    use winpool_workload::{AffectedWorkloads, Amount, IssueKind};
 
     use super::*;
 

@@ -46,7 +46,7 @@ pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
 /// The capacity of the nodes of a pool; `None` without the pods.
 pub fn capacity(snapshot: &Snapshot, plan: &Plan) -> Option<Capacity> {
     let nodes = plan.active()?.members.iter().map(|member| member.node.as_ref());
-    Some(Capacity::of(nodes, snapshot.pods.as_ref()?.values()))
+    Some(Capacity::of(nodes, &snapshot.workloads.of(&plan.pool.name)?.requests))
 }
 
 /// The newest minor of the kubelets of a pool.

@@ -207,8 +207,8 @@ impl PoolProblem {
 
 /// The capacity of a pool, if it is asked for and the pods were read.
 fn capacity(observed: &ObservedCluster, planner: &Planner, pool: &str) -> Option<Capacity> {
-    let (limits, pods) = (observed.attach_limits.as_ref()?, observed.snapshot.as_ref()?.pods.as_ref()?);
-    let mut capacity = Capacity::of(planner.members(pool), pods.values());
+    let (limits, workloads) = (observed.attach_limits.as_ref()?, observed.snapshot.as_ref()?.workloads.of(pool)?);
+    let mut capacity = Capacity::of(planner.members(pool), &workloads.requests);
     for (driver, limit) in planner.members(pool).filter_map(|node| limits.get(&node.name)).flatten() {
         let lowest = capacity.attach_limits.entry(driver.clone()).or_insert(*limit);
         *lowest = (*lowest).min(*limit);
