@@ -57,7 +57,6 @@ facts: ## the newer releases of what the tables in crates/facts/src are compared
 
 bench: packages ## benchmarks of speed and memory
 	$(CARGO) bench -p winpool --bench '*'
-	$(CARGO) run --release --quiet -p e2e --bin footprint
 	$(CARGO) run --release --quiet -p e2e --bin convergence
 
 image: ## a static, non-root container image, named IMAGE
