@@ -436,6 +436,37 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_another_pool_also_selects_is_left_to_that_pool() {
+        let selects =
+            |label: &str| json!({"windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {label: "yes"}}});
+        let node = |name: &str, heir: &str| {
+            let record = json!({"pool": "web", "taints": {"os:NoSchedule": "added"}}).to_string();
+            let labels = json!({"kubernetes.io/os": "windows", "winpool.dev/pool": "web", "web": "yes", "heir": heir});
+            let metadata =
+                json!({"name": name, "uid": name, "labels": labels, "annotations": {"winpool.dev/owned": record}});
+            let taints = json!([{"key": "os", "value": "windows", "effect": "NoSchedule"}]);
+            let node = json!({"metadata": metadata, "spec": {"taints": taints}});
+            WindowsNode::from(serde_json::from_value::<k8s_openapi::api::core::v1::Node>(node).unwrap())
+        };
+        let nodes = [node("web-1", "yes"), node("web-2", "no")].into_iter().collect();
+        let pools = snapshot(&[("web", selects("web")), ("heir", selects("heir"))]);
+        let snapshot = Snapshot { nodes, ownership: Arc::new(Ownership::TrustAll), ..pools };
+        let plans = clean_up(&snapshot, &names(&["web"]));
+        let [write] = &plans[0].steps.iter().flatten().map(describe).collect::<Vec<_>>()[..] else {
+            panic!("{plans:?}")
+        };
+        assert!(write.starts_with("Node web-2: "), "{write}");
+        let Err(CommandError::Problems(message)) = finish(&plans, &[]) else { panic!("{plans:?}") };
+        assert!(
+            message.starts_with("pool web: not removed from nodes that another pool also selects: web-1. "),
+            "{message}"
+        );
+        assert!(fail_on_writes(&plans, 0).is_err());
+        let both = clean_up(&snapshot, &names(&["heir", "web"]));
+        assert_eq!((handed_over(&both), both[1].steps.iter().flatten().count()), (vec![], 2));
+    }
+
+    #[test]
     fn only_yes_confirms_the_writes() {
         let table = [("y\n", true), ("Yes\r\n", true), ("\n", false), ("n\n", false), ("yet\n", false), ("", false)];
         for (answer, expected) in table {

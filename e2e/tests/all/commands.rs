@@ -6,8 +6,6 @@ mod cleanup;
 mod options;
 mod plan;
 mod status;
-mod takeover;
-mod upgrade;
 
 use std::process::Output;
 

@@ -4,7 +4,6 @@
 
 mod bad_objects;
 mod conflicts;
-mod dependencies;
 mod half_open;
 mod kubelets;
 mod large_objects;
@@ -13,8 +12,6 @@ mod pressure;
 mod proxy;
 mod refusals;
 mod restarts;
-mod scale;
-mod webhook;
 
 use e2e::{cluster::NODE_LABEL, kubelet::SimulatedNode};
 

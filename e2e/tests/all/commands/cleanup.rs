@@ -18,19 +18,19 @@ use e2e::{
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node, node::v1::RuntimeClass};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use serde_json::json;
 
 use super::{CommandOutput, node, pool, run, writes};
 
 /// The labels, annotations and taints of a node, as text.
-pub fn as_text(node: &Node) -> String {
+fn as_text(node: &Node) -> String {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     json!({ "labels": node.metadata.labels, "annotations": node.metadata.annotations, "taints": taints }).to_string()
 }
 
-pub async fn nodes(cluster: &Cluster) -> Vec<(String, String)> {
+async fn nodes(cluster: &Cluster) -> Vec<(String, String)> {
     let nodes = cluster.nodes().list(&ListParams::default()).await.unwrap().items;
     nodes.iter().map(|node| (node.name_any(), as_text(node))).collect()
 }
@@ -248,33 +248,4 @@ async fn cleanup_preserves_concurrent_changes_of_the_same_nodes() {
         node.metadata.annotations = node.metadata.annotations.take().filter(|all| !all.is_empty());
         assert!(found.contains(&(name.clone(), as_text(node))), "{node:#?}");
     }
-}
-
-#[tokio::test]
-async fn cleanup_removes_what_a_pool_left_that_was_deleted_with_retain() {
-    let cluster = Cluster::start().await.unwrap();
-    let _kubelets = cluster.start_kubelets(vec![node("web-1", "web"), node("batch-1", "batch")]).await.unwrap();
-    let before = nodes(&cluster).await;
-    pool(&cluster, "web", json!({ "labels": { "team": "web" }, "runtimeClasses": [{ "name": "windows-web" }] })).await;
-    pool(&cluster, "batch", json!({})).await;
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.until_ready("web").await.unwrap();
-    cluster.until_ready("batch").await.unwrap();
-    cluster.pools().delete("web", &DeleteParams::default()).await.unwrap();
-    cluster.until_pool_gone("web").await.unwrap();
-    cluster.until_idle().await.unwrap();
-    operator.stop().await.unwrap();
-
-    let one = run(&cluster, &["cleanup", "--pool", "web", "--dry-run"]);
-    let [node, class] = &one.lines()[..] else { panic!("{}{}", one.stdout, one.stderr) };
-    assert!(node.starts_with("pool web: Node web-1: ") && node.contains("remove label team"), "{node}");
-    assert_eq!(*class, "pool web: RuntimeClass windows-web: delete");
-    let left = "RuntimeClass windows-ltsc2022 stays: pool batch names it";
-    assert!(one.stderr.contains(left), "{}", one.stderr);
-
-    let all = run(&cluster, &["cleanup", "--yes"]);
-    assert_eq!(all.status, 0, "{}{}", all.stdout, all.stderr);
-    assert!(!all.stderr.contains("stays"), "{}", all.stderr);
-    assert_eq!(nodes(&cluster).await, before);
-    assert_eq!(classes(&cluster).await, []);
 }
