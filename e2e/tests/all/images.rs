@@ -1,10 +1,9 @@
-//! Checks of images in a real registry by the operator, `winpool migrate` and `winpool lint`, with simulated nodes.
+//! Checks of images in a real registry by the operator, `winpool migrate` and `winpool doctor`, with simulated nodes.
 //!
 //! There is no scheduler: pods without a node wait, so only the registry has information about their images.
 
 mod compatibility;
 mod doctor;
-mod lint;
 mod migrate;
 mod mirrors;
 mod objects;
