@@ -292,7 +292,7 @@ impl Machines {
         self.set_status("MachineSet", name, json!({"replicas": 2})).await
     }
 
-    pub async fn set_status(&self, kind: &str, name: &str, status: Value) -> Result<()> {
+    async fn set_status(&self, kind: &str, name: &str, status: Value) -> Result<()> {
         let patch = json!({"status": status});
         self.api(kind).patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
         Ok(())

@@ -3,7 +3,6 @@
 pub mod end_to_end;
 mod permissions;
 pub mod references;
-mod status;
 mod templates;
 mod user_data;
 mod versions;

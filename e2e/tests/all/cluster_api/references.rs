@@ -1,10 +1,6 @@
 //! References of MachineDeployments, and their annotations.
 
-use e2e::{
-    cluster::SOON,
-    cluster_api::{create_template, reference},
-    wait::until,
-};
+use e2e::{cluster::SOON, cluster_api::reference, wait::until};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -122,49 +118,6 @@ async fn capacity(fixture: &Fixture) -> anyhow::Result<Vec<(String, String)>> {
     let annotations = fixture.machines.annotations("MachineDeployment", DEPLOYMENT).await?;
     let key = |key: &str| key.strip_prefix("capacity.cluster-autoscaler.kubernetes.io/").map(str::to_owned);
     Ok(annotations.iter().filter_map(|(name, value)| Some((key(name)?, value.clone()))).collect())
-}
-
-#[tokio::test]
-async fn an_autoscaler_gets_labels_taints_and_the_capacity_that_the_provider_does_not_report() {
-    let fixture = Fixture::start().await;
-    let own = json!({"metadata": {"annotations": {
-        "capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk": "80Gi",
-        "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "0",
-    }}});
-    fixture.machines.edit("MachineDeployment", DEPLOYMENT, "gitops", &own).await.unwrap();
-    fixture.apply_pool(json!({"autoscaling": {"cpu": "4", "memory": "16Gi", "ephemeralDisk": "120Gi"}})).await;
-    let expected = [
-        ("cpu", "4"),
-        ("ephemeral-disk", "80Gi"),
-        (
-            "labels",
-            "agentpool=web,kubernetes.io/arch=amd64,kubernetes.io/os=windows,node.kubernetes.io/windows-build=10.0.20348,runs.winpool.dev/ltsc2022=true,winpool.dev/pool=web",
-        ),
-        ("maxPods", "110"),
-        ("memory", "13836Mi"),
-        ("taints", "os=windows:NoSchedule"),
-    ];
-    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    until("annotations", SOON, || capacity(&fixture), |found| *found == expected).await.unwrap();
-    let message = fixture.until("True", "RotationPending").await;
-    assert!(message.contains("ephemeral-disk of web-md set by another client and left unchanged"), "{message}");
-    fixture.cluster.until_idle().await.unwrap();
-
-    let reported = json!({"cpu": "8", "memory": "32Gi"});
-    create_template(&fixture.cluster.client, &reported).await.unwrap();
-    let rest = ["ephemeral-disk", "labels", "maxPods", "taints"];
-    let is_rest = |found: &Vec<(String, String)>| found.iter().map(|(key, _)| key).eq(rest.iter());
-    until("what is reported is removed", SOON, || capacity(&fixture), is_rest).await.unwrap();
-    fixture.until_message("True", "RotationPending", "web-md (memory 32Gi instead of 30220Mi)").await;
-
-    // The autoscaling ends: what winpool wrote goes, and the rest stays.
-    fixture.apply_pool(json!({})).await;
-    let theirs = [("ephemeral-disk".to_owned(), "80Gi".to_owned())];
-    until("annotations removed", SOON, || capacity(&fixture), |found| *found == theirs).await.unwrap();
-    let annotations = fixture.machines.annotations("MachineDeployment", DEPLOYMENT).await.unwrap();
-    assert_eq!(annotations["cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"], "0");
-    assert!(!annotations.contains_key("winpool.dev/autoscaling"));
-    fixture.stop().await;
 }
 
 /// Creates a MachinePool whose reference winpool may switch.
