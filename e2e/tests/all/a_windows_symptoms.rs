@@ -1,5 +1,5 @@
 //! What the host compute services and a registry answer to `containerd.exe` arrives as an event of a pod, and `winpool doctor` names its
-//! symptom. The texts are in `tests/all/doctor/recorded.rs` too.
+//! symptom. The texts are in `tests/all/doctor/recorded.yaml` too.
 
 use e2e::{
     certificates::Authority,
