@@ -5,10 +5,8 @@ mod objects;
 mod requests;
 mod rules;
 
-#[path = "../../../tests/all/cel/accepted.rs"]
-pub mod accepted;
-#[path = "../../../tests/all/cel/rejected.rs"]
-pub mod rejected;
+#[path = "../../../tests/all/cel/specs.rs"]
+pub mod specs;
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -19,10 +17,6 @@ use e2e::{
     shared::Shared,
 };
 use serde_json::{Value, json};
-
-pub const POOL: &str = "WindowsNodePool";
-pub const PROFILE: &str = "WindowsRuntimeProfile";
-pub const NODE_CONFIG: &str = "WindowsNodeConfig";
 
 /// The path of all CustomResourceDefinitions.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -8,7 +8,10 @@ use e2e::{
 };
 use serde_json::Value;
 
-use super::{POOL, PROFILE, documents, documents_below, refusal, shared};
+use super::{
+    documents, documents_below, refusal, shared,
+    specs::{POOL, PROFILE},
+};
 use crate::documents::pages::pages;
 
 /// The output of a command in the folder of the repository.

@@ -7,7 +7,10 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, POOL, collection, definitions, object, path_of, rejected::pool, renamed, shared};
+use super::{
+    DEFINITIONS, collection, definitions, object, path_of, renamed, shared,
+    specs::{POOL, pool},
+};
 
 /// A request for pool `written`.
 enum Step {

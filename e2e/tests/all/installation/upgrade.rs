@@ -17,7 +17,8 @@ use winpool_api::{WindowsNodeConfig, WindowsNodePool, WindowsRuntimeProfile};
 
 use super::install_yaml;
 use crate::definitions::{
-    NODE_CONFIG, POOL, PROFILE, accepted, collection, documents_below, object, path_of, refusal, rejected,
+    collection, documents_below, object, path_of, refusal,
+    specs::{self, POOL, PROFILE},
 };
 
 /// The nodes `w1` to `w5`, all labelled for pool `web`.
@@ -71,14 +72,8 @@ fn last_release() -> TempDir {
 
 /// What users may have stored: the samples, everything that is accepted today, and what is refused today but may not have been.
 fn candidates(samples: &Path) -> Vec<Value> {
-    let mut specs: Vec<(&str, String)> = Vec::new();
-    specs.extend(accepted::POOLS.iter().map(|spec| (POOL, (*spec).to_owned())));
-    specs.extend(accepted::PARTS_OF_POOLS.iter().map(|part| (POOL, rejected::pool(part))));
-    specs.extend(accepted::PROFILES.iter().map(|spec| (PROFILE, (*spec).to_owned())));
-    specs.extend(rejected::pools().into_iter().map(|(spec, _)| (POOL, spec)));
-    specs.extend(rejected::profiles().into_iter().map(|(spec, _)| (PROFILE, spec.to_owned())));
-    specs.extend(rejected::node_configs().into_iter().map(|(spec, _)| (NODE_CONFIG, spec)));
-    specs.extend(rejected::by_schema().into_iter().map(|(kind, spec, _)| (kind, spec)));
+    let rejected = specs::rejected().into_iter().chain(specs::by_schema()).map(|(kind, spec, _)| (kind, spec));
+    let specs: Vec<_> = specs::accepted().into_iter().chain(rejected).collect();
     let numbered =
         specs.iter().enumerate().map(|(number, (kind, spec))| object(kind, &format!("stored-{number}"), spec));
     numbered.chain(documents_below(samples)).filter(|object| object["apiVersion"] == "winpool.dev/v1alpha1").collect()
