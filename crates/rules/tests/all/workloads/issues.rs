@@ -1,5 +1,8 @@
 //! Every issue with its pool and message, and the same workload without the issue.
 
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use winpool_model::{
@@ -7,18 +10,31 @@ use winpool_model::{
     workloads::{CONTAINERD, Cluster, container, merge, one_pool, running, spec, tolerated, two_pools},
 };
 
-/// The kind of the controller, the pod spec, the start and end of the message, and the fields that resolve the issue.
-type Case = (&'static str, Value, (&'static str, &'static str), Value);
+/// The fields of a pod, the start and the end of the message, and the fields that resolve the issue.
+#[derive(Deserialize)]
+struct Case {
+    kind: String,
+    pod: Value,
+    starts: String,
+    ends: String,
+    fix: Value,
+}
 
+/// Cases by the name of the list.
+static LISTS: LazyLock<BTreeMap<String, Vec<Case>>> =
+    LazyLock::new(|| serde_saphyr::from_str(include_str!("issues.yaml")).unwrap());
+
+/// Asserts the cases of a list, with controllers of this kind if one is given.
 #[track_caller]
-fn assert_issues_and_fixes(cluster: &Cluster, cases: Vec<Case>) {
-    for (kind, fields, expected, fix) in cases {
+fn assert_issues_and_fixes(cluster: &Cluster, list: &str, of: Option<&'static str>) {
+    for Case { kind, pod, starts, ends, fix } in &LISTS[list] {
+        let kind = of.unwrap_or(kind);
         let mut bad = cluster.clone();
-        bad.controller(kind, spec(fields.clone()));
-        bad.assert_issues(&[expected], &format!("{kind} {fields}"));
+        bad.controller(kind, spec(pod.clone()));
+        bad.assert_issues(&[(starts.as_str(), ends.as_str())], &format!("{kind} {pod}"));
         let mut good = cluster.clone();
-        let mut fixed = fields;
-        merge(&mut fixed, fix);
+        let mut fixed = pod.clone();
+        merge(&mut fixed, fix.clone());
         good.controller(kind, spec(fixed.clone()));
         good.assert_issues(&[], &format!("{kind} {fixed}, fixed"));
     }
@@ -32,99 +48,12 @@ fn windows() -> Value {
 fn an_unschedulable_workload_is_reported_by_the_pool_that_matches_best() {
     let mut cluster = two_pools();
     cluster.class("mine", "docker", json!({"kubernetes.io/os": "windows", "agentpool": "batch"}));
-    assert_issues_and_fixes(
-        &cluster,
-        vec![
-            (
-                "Deployment",
-                json!({"runtimeClassName": "windows-ltsc2025"}),
-                (
-                    "web Unschedulable Deployment shop/deployment: new pods cannot be scheduled to any pool: RuntimeClass",
-                    "windows-ltsc2025 does not exist. Use one of windows-ltsc2019, windows-ltsc2022",
-                ),
-                json!({"runtimeClassName": "windows-ltsc2022"}),
-            ),
-            (
-                "StatefulSet",
-                json!({"runtimeClassName": "windows-ltsc2022", "nodeSelector": {"node.kubernetes.io/windows-build": "10.0.17763"}}),
-                (
-                    "web Unschedulable StatefulSet shop/statefulset: new pods cannot be scheduled to any pool: nodeSelector has node.kubernetes.io/windows-build=10.0.17763",
-                    "RuntimeClass windows-ltsc2022 has node.kubernetes.io/windows-build=10.0.20348, so the API server rejects the pods. Remove one of the two",
-                ),
-                json!({"nodeSelector": {"node.kubernetes.io/windows-build": "10.0.20348"}}),
-            ),
-            (
-                "Job",
-                json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "batch", "disk": "ssd"}, "tolerations": tolerated()}),
-                (
-                    "batch Unschedulable Job shop/job: new pods cannot be scheduled to any pool: no node matches",
-                    "the nodes of pool batch do not have disk=ssd. Correct nodeSelector or affinity",
-                ),
-                json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "batch"}}),
-            ),
-            (
-                "Deployment",
-                json!({"nodeSelector": windows()}),
-                (
-                    "web Unschedulable Deployment shop/deployment: new pods cannot be scheduled to any pool: taint os=windows:NoSchedule of pool web is not tolerated",
-                    "Add the toleration, or runtimeClassName: windows-ltsc2022",
-                ),
-                json!({"tolerations": tolerated()}),
-            ),
-            (
-                "Deployment",
-                json!({"runtimeClassName": "mine"}),
-                (
-                    "batch Unschedulable Deployment shop/deployment: new pods cannot be scheduled to any pool: the container runtime of pool batch does not have handler docker",
-                    "of RuntimeClass mine. Use a RuntimeClass with runhcs-wcow-process or runhcs-wcow-hypervisor",
-                ),
-                json!({"runtimeClassName": "windows-ltsc2019"}),
-            ),
-        ],
-    );
+    assert_issues_and_fixes(&cluster, "unschedulable", None);
 }
 
 #[test]
 fn daemon_sets_that_rely_on_their_class_are_reported() {
-    assert_issues_and_fixes(
-        &two_pools(),
-        vec![
-            (
-                "DaemonSet",
-                json!({"runtimeClassName": "windows-ltsc2019"}),
-                (
-                    "batch DaemonSetIgnoresRuntimeClass DaemonSet shop/daemonset: relies on RuntimeClass windows-ltsc2019",
-                    "Add kubernetes.io/arch=amd64, kubernetes.io/os=windows, node.kubernetes.io/windows-build=10.0.17763 to the nodeSelector of its template, and the tolerations of the class",
-                ),
-                json!({
-                    "nodeSelector": {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.17763"},
-                    "tolerations": tolerated(),
-                }),
-            ),
-            (
-                "DaemonSet",
-                json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "batch"}}),
-                (
-                    "batch DaemonSetNotTolerating DaemonSet shop/daemonset: selects nodes of pool batch and gets no pod there",
-                    "it does not tolerate os=windows:NoSchedule. Add the toleration to its template",
-                ),
-                json!({"tolerations": [{"operator": "Exists"}]}),
-            ),
-            (
-                // The DaemonSet controller ignores the tolerations of the class.
-                "DaemonSet",
-                json!({
-                    "runtimeClassName": "windows-ltsc2022",
-                    "nodeSelector": {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.20348"},
-                }),
-                (
-                    "web DaemonSetNotTolerating DaemonSet shop/daemonset: selects nodes of pool web and gets no pod there",
-                    "Add the toleration to its template",
-                ),
-                json!({"tolerations": tolerated()}),
-            ),
-        ],
-    );
+    assert_issues_and_fixes(&two_pools(), "daemon-sets", None);
 }
 
 #[test]
@@ -151,78 +80,16 @@ fn a_daemon_set_is_reported_by_every_pool_whose_taints_it_does_not_tolerate() {
 
 #[test]
 fn a_linux_workload_is_reported_by_every_pool_that_it_can_be_scheduled_to() {
-    let everything = json!([{"operator": "Exists"}]);
-    let cases = |kind| {
-        vec![
-            (
-                kind,
-                json!({"tolerations": everything}),
-                (
-                    "web LinuxPodMayLand",
-                    "does not declare its operating system and could be scheduled to the nodes of this pool. Select kubernetes.io/os=linux",
-                ),
-                json!({"nodeSelector": {"kubernetes.io/os": "linux"}}),
-            ),
-            (
-                kind,
-                json!({"tolerations": everything, "os": {"name": "linux"}}),
-                (
-                    "web LinuxPodMayLand",
-                    "is for Linux and could be scheduled to the nodes of this pool. Select kubernetes.io/os=linux as well",
-                ),
-                json!({"tolerations": []}),
-            ),
-        ]
-    };
     for kind in ["Deployment", "DaemonSet", "StatefulSet", "Job"] {
-        assert_issues_and_fixes(&one_pool(json!({})), cases(kind));
+        assert_issues_and_fixes(&one_pool(json!({})), "linux", Some(kind));
     }
     // Every pod without a selector can be scheduled to a pool without taints.
-    let open = one_pool(json!({"taints": []}));
-    assert_issues_and_fixes(
-        &open,
-        vec![(
-            "Deployment",
-            json!({}),
-            ("web LinuxPodMayLand", "Select kubernetes.io/os=linux"),
-            json!({"nodeSelector": {"disk": "ssd"}}),
-        )],
-    );
+    assert_issues_and_fixes(&one_pool(json!({"taints": []})), "linux-without-taints", None);
 }
 
 #[test]
 fn a_memory_request_below_the_limit_is_reported() {
-    let class = |container: Value| json!({"runtimeClassName": "windows-ltsc2022", "containers": [container]});
-    let resources = |requests: Value, limits: Value| {
-        let mut one = container("example.com/app:1");
-        one["resources"] = json!({"requests": requests, "limits": limits});
-        class(one)
-    };
-    let fixed = class(container("example.com/app:1"));
-    assert_issues_and_fixes(
-        &two_pools(),
-        vec![
-            (
-                "Deployment",
-                resources(json!({}), json!({})),
-                (
-                    "web MemoryNotReserved Deployment shop/deployment: container app has no memory limit",
-                    "Set a limit, and a request of the same size",
-                ),
-                fixed.clone(),
-            ),
-            (
-                "Deployment",
-                resources(json!({"memory": "512Mi"}), json!({"memory": "2Gi"})),
-                (
-                    "web MemoryNotReserved Deployment shop/deployment: container app requests 512Mi of memory with a limit of 2Gi",
-                    "Set the request to the limit",
-                ),
-                // The default of the request is the limit.
-                resources(json!({}), json!({"memory": "2Gi"})),
-            ),
-        ],
-    );
+    assert_issues_and_fixes(&two_pools(), "memory", None);
 }
 
 #[test]

@@ -1,11 +1,17 @@
 //! Common workloads without issues.
 
+use std::{collections::BTreeMap, sync::LazyLock};
+
 use serde_json::{Value, json};
 
 use winpool_model::{
     Model, NODE, POOL, taints,
     workloads::{CONTAINERD, Cluster, container, one_pool, running, spec, tolerated, two_pools},
 };
+
+/// Kind and fields of pods, by the name of the list.
+static LISTS: LazyLock<BTreeMap<String, Vec<(String, Value)>>> =
+    LazyLock::new(|| serde_saphyr::from_str(include_str!("no_issues.yaml")).unwrap());
 
 fn everything() -> Value {
     json!([{"operator": "Exists"}])
@@ -15,17 +21,9 @@ fn windows() -> Value {
     json!({"kubernetes.io/os": "windows"})
 }
 
-fn by_affinity(terms: Value) -> Value {
-    json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}})
-}
-
-fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
-    json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
-}
-
 #[track_caller]
-fn assert_no_issues(cluster: &Cluster, workloads: Vec<(&'static str, Value)>) {
-    for (kind, fields) in workloads {
+fn assert_no_issues(cluster: &Cluster, list: &str) {
+    for (kind, fields) in &LISTS[list] {
         let mut cluster = cluster.clone();
         cluster.controller(kind, spec(fields.clone()));
         cluster.assert_issues(&[], &format!("{kind} {fields}"));
@@ -34,45 +32,8 @@ fn assert_no_issues(cluster: &Cluster, workloads: Vec<(&'static str, Value)>) {
 
 #[test]
 fn linux_workloads_that_select_linux() {
-    let linux = json!({"kubernetes.io/os": "linux"});
-    assert_no_issues(
-        &two_pools(),
-        vec![
-            // kube-proxy and network agents tolerate every taint.
-            ("DaemonSet", json!({"nodeSelector": linux, "tolerations": everything(), "hostNetwork": true})),
-            ("DaemonSet", json!({"nodeSelector": {"beta.kubernetes.io/os": "linux"}, "tolerations": everything()})),
-            (
-                "DaemonSet",
-                json!({"affinity": by_affinity(json!([expression("kubernetes.io/os", "In", &["linux"])])), "tolerations": everything()}),
-            ),
-            (
-                "DaemonSet",
-                json!({"affinity": by_affinity(json!([expression("kubernetes.io/os", "NotIn", &["windows"])])), "tolerations": everything()}),
-            ),
-            ("Deployment", json!({})),
-            (
-                "Deployment",
-                json!({"tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]}),
-            ),
-            ("Deployment", json!({"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]})),
-            ("Deployment", json!({"runtimeClassName": "gvisor"})),
-            ("StatefulSet", json!({"nodeSelector": {"kubernetes.io/hostname": "linux-1"}})),
-        ],
-    );
-    // Without taints, other labels of Linux nodes are sufficient.
-    assert_no_issues(
-        &one_pool(json!({"taints": []})),
-        vec![
-            ("Deployment", json!({"nodeSelector": linux})),
-            ("Deployment", json!({"nodeSelector": {"kubernetes.io/hostname": "linux-1"}})),
-            ("Deployment", json!({"nodeName": "linux-1"})),
-            (
-                "DaemonSet",
-                json!({"affinity": by_affinity(json!([expression("kubernetes.io/hostname", "In", &["linux-1", "linux-2"])]))}),
-            ),
-            ("DaemonSet", json!({"affinity": by_affinity(json!([expression("agentpool", "NotIn", &["web"])]))})),
-        ],
-    );
+    assert_no_issues(&two_pools(), "linux-in-two-pools");
+    assert_no_issues(&one_pool(json!({"taints": []})), "linux-without-taints");
 }
 
 #[test]
@@ -80,14 +41,8 @@ fn linux_workloads_that_tolerate_a_taint_of_a_pool() {
     let dedicated = json!([{"key": "dedicated", "value": "shop", "effect": "NoSchedule"}]);
     let cluster = one_pool(json!({"taints": dedicated}));
     let tolerations = json!([{"key": "dedicated", "operator": "Exists"}]);
-    assert_no_issues(
-        &cluster,
-        vec![
-            ("Deployment", json!({"tolerations": tolerations, "nodeSelector": {"agentpool": "linux-shop"}})),
-            ("DaemonSet", json!({"tolerations": tolerations})),
-        ],
-    );
-    let mut waiting = cluster.clone();
+    assert_no_issues(&cluster, "linux-with-a-taint-of-a-pool");
+    let mut waiting = cluster;
     let image = "docker.io/library/nginx:1.29";
     let fields = json!({"tolerations": tolerations, "containers": [container(image)]});
     waiting.lookups.insert(image.to_owned(), winpool_model::workloads::found(&["linux/amd64"]));
@@ -100,55 +55,7 @@ fn linux_workloads_that_tolerate_a_taint_of_a_pool() {
 fn windows_workloads_that_select_and_tolerate_their_nodes() {
     let mut cluster = two_pools();
     cluster.class("any", "runhcs-wcow-process", windows());
-    assert_no_issues(
-        &cluster,
-        vec![
-            ("Deployment", json!({"runtimeClassName": "windows-ltsc2019"})),
-            ("Deployment", json!({"nodeSelector": windows(), "tolerations": tolerated()})),
-            ("Deployment", json!({"nodeSelector": windows(), "tolerations": everything()})),
-            (
-                "Deployment",
-                json!({"affinity": by_affinity(json!([expression("kubernetes.io/os", "In", &["windows"])])), "tolerations": tolerated()}),
-            ),
-            (
-                "Deployment",
-                json!({"nodeSelector": {"kubernetes.io/os": "windows", "kubernetes.io/hostname": "web-2"}, "tolerations": tolerated()}),
-            ),
-            (
-                "Deployment",
-                json!({
-                    "nodeSelector": windows(), "tolerations": tolerated(),
-                    "affinity": by_affinity(json!([expression("kubernetes.io/hostname", "In", &["batch-1"])])),
-                }),
-            ),
-            (
-                "Deployment",
-                json!({
-                    "nodeSelector": windows(), "tolerations": tolerated(),
-                    "affinity": by_affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["web-1"]}]}])),
-                }),
-            ),
-            ("Deployment", json!({"nodeName": "web-1", "os": {"name": "windows"}})),
-            ("DaemonSet", json!({"nodeSelector": windows(), "tolerations": everything()})),
-            (
-                "DaemonSet",
-                json!({
-                    "affinity": by_affinity(json!([expression("kubernetes.io/os", "In", &["windows"])])),
-                    "tolerations": tolerated(), "runtimeClassName": "any",
-                }),
-            ),
-            // A template that selects the nodes of its class by other labels does not rely on the class.
-            (
-                "DaemonSet",
-                json!({"nodeSelector": {"agentpool": "web"}, "tolerations": tolerated(), "runtimeClassName": "windows-ltsc2022"}),
-            ),
-            // Cloud providers deploy DaemonSets for nodes that a cluster may never have.
-            (
-                "DaemonSet",
-                json!({"nodeSelector": {"kubernetes.io/os": "windows", "accelerator": "gpu"}, "tolerations": everything()}),
-            ),
-        ],
-    );
+    assert_no_issues(&cluster, "windows");
 }
 
 #[test]
@@ -206,7 +113,9 @@ fn pods_that_are_pending_for_other_reasons() {
     let by_daemon_set = json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": true}]});
     let pinned = json!({
         "nodeSelector": windows(), "tolerations": everything(),
-        "affinity": by_affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["batch-1"]}]}])),
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["batch-1"]}]},
+        ]}}},
     });
     cluster.pod("agent-x", by_daemon_set, spec(pinned), pending("0/3 nodes: 1 Insufficient cpu"));
     cluster.assert_issues(&[], &"insufficient resources");
@@ -288,14 +197,7 @@ fn one_node_with_a_manual_taint() {
 fn a_pool_in_mode_observe() {
     let observed = one_pool(json!({"mode": "Observe"}));
     assert_eq!(taints(observed.model.get(NODE, "web-1").unwrap()), Vec::<String>::new());
-    assert_no_issues(
-        &observed,
-        vec![
-            ("Deployment", json!({"nodeSelector": windows()})),
-            ("DaemonSet", json!({"nodeSelector": windows()})),
-            ("Deployment", json!({"nodeSelector": {"agentpool": "web", "kubernetes.io/os": "windows"}})),
-        ],
-    );
+    assert_no_issues(&observed, "in-mode-observe");
     let mut without_class = observed;
     without_class.controller("Deployment", spec(json!({"runtimeClassName": "windows-ltsc2022"})));
     let expected = (
@@ -310,26 +212,7 @@ fn a_pool_without_nodes() {
     let mut cluster = Cluster::new();
     cluster.pool("web", json!({"windowsVersion": "ltsc2022", "labels": {"team": "web"}}));
     cluster.model.converge();
-    assert_no_issues(
-        &cluster,
-        vec![
-            ("Deployment", json!({"runtimeClassName": "windows-ltsc2022"})),
-            // Its future nodes may have other labels.
-            (
-                "Deployment",
-                json!({"runtimeClassName": "windows-ltsc2022", "nodeSelector": {"topology.kubernetes.io/zone": "a"}}),
-            ),
-            (
-                "Deployment",
-                json!({
-                    "runtimeClassName": "windows-ltsc2022",
-                    "affinity": by_affinity(json!([expression("topology.kubernetes.io/zone", "In", &["a", "b"])])),
-                }),
-            ),
-            ("DaemonSet", json!({"nodeSelector": windows(), "tolerations": tolerated()})),
-            ("Deployment", json!({"tolerations": everything()})),
-        ],
-    );
+    assert_no_issues(&cluster, "of-a-pool-without-nodes");
     cluster.controller(
         "Deployment",
         spec(json!({"nodeSelector": {"kubernetes.io/os": "windows", "team": "batch"}, "tolerations": tolerated()})),
@@ -355,18 +238,7 @@ fn a_class_that_its_pool_is_about_to_create() {
 fn windows_nodes_in_no_pool() {
     let mut cluster = two_pools();
     cluster.node("legacy-1", 17763, CONTAINERD);
-    assert_no_issues(
-        &cluster,
-        vec![
-            ("Deployment", json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "legacy"}})),
-            ("Deployment", json!({"nodeSelector": windows()})),
-            (
-                "Deployment",
-                json!({"nodeSelector": {"kubernetes.io/os": "windows", "kubernetes.io/hostname": "legacy-1"}}),
-            ),
-            ("DaemonSet", json!({"nodeSelector": {"kubernetes.io/os": "windows", "agentpool": "legacy"}})),
-        ],
-    );
+    assert_no_issues(&cluster, "for-nodes-in-no-pool");
 }
 
 #[test]
@@ -404,7 +276,5 @@ fn nodes_with_individual_labels() {
     cluster.pool("web", json!({"windowsVersion": "ltsc2022"}));
     cluster.model.converge();
     assert_eq!(cluster.state().pools[0].groups.len(), 1, "the nodes are alike");
-    let selector = json!({"kubernetes.io/os": "windows", "machine": "i-7"});
-    let pinned = json!({"nodeSelector": selector, "tolerations": tolerated()});
-    assert_no_issues(&cluster, vec![("Deployment", spec(pinned.clone())), ("DaemonSet", spec(pinned))]);
+    assert_no_issues(&cluster, "for-one-label-of-a-node");
 }
