@@ -4,7 +4,6 @@
 //! All tests share one control plane and one operator. Each has separate nodes, pools and RuntimeClasses, and checks at
 //! its end that none of the operator's requests was forbidden.
 
-mod classes;
 mod columns;
 mod configs;
 mod deletion;

@@ -109,25 +109,6 @@ async fn with_retain_the_parts_are_removed_in_any_order_and_nodes_stay_as_they_a
 }
 
 #[tokio::test]
-async fn removed_at_once_nodes_stay_as_they_are_with_retain_and_with_cleanup_they_are_restored_before() {
-    let control_plane = control_plane().await;
-    let everything = ["-f", &install_yaml(), "--ignore-not-found"];
-    let retaining = installed(&control_plane, "Retain").await;
-    let before = retaining.in_use().await;
-    retaining.delete(&everything);
-    assert!(retaining.is_gone());
-    assert_eq!(retaining.in_use().await, before);
-    retaining.forget();
-
-    let cleaning = installed(&control_plane, "Cleanup").await;
-    // With the CRDs, the API server deletes the pools.
-    cleaning.delete(&CRDS);
-    assert_eq!(cleaning.added().await, [""; 0]);
-    cleaning.delete(&everything);
-    assert!(cleaning.is_gone());
-}
-
-#[tokio::test]
 async fn a_removal_that_the_operator_cannot_finish_is_finished_by_winpool_cleanup() {
     let control_plane = control_plane().await;
     let installed = installed(&control_plane, "Cleanup").await;

@@ -69,34 +69,6 @@ async fn assert_foreign_fields_are_unchanged(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn the_operator_that_follows_a_killed_one_writes_only_what_is_missing() {
-    let cluster = Cluster::start().await.unwrap();
-    let (_kubelets, mut operator) = tainted_pool(&cluster).await;
-    let mut edition = 0;
-    let left = loop {
-        edition += 1;
-        change_taint_and_await_first_write(&cluster, edition).await;
-        operator.kill().unwrap();
-        let left = COUNT - written(&cluster, edition).await;
-        if left > 0 {
-            break left;
-        }
-        operator = cluster.start_operator(&[], &[]).await.unwrap();
-    };
-    assert!(left < COUNT, "it was killed before it had written every node");
-
-    let _successor = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.until_tainted(POOL, version(edition), COUNT).await.unwrap();
-    cluster.until_ready(POOL).await.unwrap();
-    cluster.until_idle().await.unwrap();
-    // Requests that were in flight when the operator was killed may not be in the audit log.
-    let changes = cluster.node_changes().unwrap();
-    assert!(changes.values().all(|times| *times <= edition + 1), "{changes:?}");
-    assert_foreign_fields_are_unchanged(&cluster).await;
-    cluster.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
 async fn an_operator_finishes_its_reconcile_before_it_shuts_down() {
     let cluster = Cluster::start().await.unwrap();
     let (_kubelets, mut operator) = tainted_pool(&cluster).await;

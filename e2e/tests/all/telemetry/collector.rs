@@ -1,13 +1,12 @@
-//! A collector of traces over OTLP, by gRPC or HTTP.
+//! A collector of traces over OTLP, by gRPC.
 
 use std::{
     collections::BTreeMap,
-    net::{SocketAddr, TcpListener},
+    net::TcpListener,
     sync::{Arc, Mutex},
 };
 
 use anyhow::Result;
-use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use e2e::{certificates::Certificate, network};
 use opentelemetry_proto::tonic::{
     collector::trace::v1::{
@@ -16,7 +15,6 @@ use opentelemetry_proto::tonic::{
     },
     common::v1::{KeyValue, any_value::Value},
 };
-use prost::Message;
 use tokio::runtime::Runtime;
 use tonic::{
     Request, Response, Status,
@@ -44,23 +42,6 @@ impl Span {
     }
 }
 
-/// How a collector is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    Grpc,
-    Http,
-}
-
-impl Protocol {
-    /// The value for `OTEL_EXPORTER_OTLP_PROTOCOL`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Grpc => "grpc",
-            Self::Http => "http/protobuf",
-        }
-    }
-}
-
 /// A running collector. Dropping it ends it.
 pub struct Collector {
     spans: Spans,
@@ -76,12 +57,8 @@ impl Collector {
     }
 
     /// Starts a collector on this port of loopback.
-    pub async fn start_on(port: u16, protocol: Protocol) -> Result<Self> {
-        let listener = network::listener_on(port).await?;
-        match protocol {
-            Protocol::Grpc => Self::serve_grpc("http", listener, Server::builder()),
-            Protocol::Http => Self::serve_http(listener),
-        }
+    pub async fn start_on(port: u16) -> Result<Self> {
+        Self::serve_grpc("http", network::listener_on(port).await?, Server::builder())
     }
 
     /// Starts a collector with TLS.
@@ -89,17 +66,6 @@ impl Collector {
         let identity = Identity::from_pem(&certificate.certificate, &certificate.key);
         let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity))?;
         Self::serve_grpc("https", network::listener()?, server)
-    }
-
-    fn serve_http(listener: TcpListener) -> Result<Self> {
-        let address = listener.local_addr()?;
-        let spans = Spans::default();
-        let routes = Router::new().route("/v1/traces", post(receive)).with_state(spans.clone());
-        let server = async move {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            let _ = axum::serve(listener, routes).await;
-        };
-        Self::run("http", address, spans, server)
     }
 
     fn serve_grpc(scheme: &str, listener: TcpListener, mut server: Server) -> Result<Self> {
@@ -110,15 +76,6 @@ impl Collector {
             let connections = TcpIncoming::from(tokio::net::TcpListener::from_std(listener).unwrap());
             let _ = server.add_service(service).serve_with_incoming(connections).await;
         };
-        Self::run(scheme, address, spans, server)
-    }
-
-    fn run(
-        scheme: &str,
-        address: SocketAddr,
-        spans: Spans,
-        server: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<Self> {
         let runtime = Runtime::new()?;
         runtime.spawn(server);
         Ok(Self { spans, server: Some(runtime), endpoint: format!("{scheme}://{address}") })
@@ -144,9 +101,13 @@ impl Drop for Collector {
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<Span>>>);
 
-impl Spans {
-    fn add(&self, request: ExportTraceServiceRequest) {
-        for of_resource in request.resource_spans {
+#[tonic::async_trait]
+impl TraceService for Spans {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        for of_resource in request.into_inner().resource_spans {
             let resource = texts(of_resource.resource.map(|resource| resource.attributes).unwrap_or_default());
             let spans = of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans).map(|span| Span {
                 name: span.name,
@@ -158,27 +119,6 @@ impl Spans {
             });
             self.0.lock().unwrap().extend(spans);
         }
-    }
-}
-
-/// A request by HTTP, in protobuf.
-async fn receive(State(spans): State<Spans>, body: Bytes) -> StatusCode {
-    match ExportTraceServiceRequest::decode(body) {
-        Ok(request) => {
-            spans.add(request);
-            StatusCode::OK
-        }
-        Err(_) => StatusCode::BAD_REQUEST,
-    }
-}
-
-#[tonic::async_trait]
-impl TraceService for Spans {
-    async fn export(
-        &self,
-        request: Request<ExportTraceServiceRequest>,
-    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        self.add(request.into_inner());
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }

@@ -18,7 +18,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use super::{
     AT_ONCE, NODES, POOL, apply_pool,
-    collector::{Collector, Protocol, Span},
+    collector::{Collector, Span},
     nodes,
 };
 
@@ -110,17 +110,14 @@ async fn never_answers(port: u16) -> JoinHandle<()> {
 
 /// With a receiver that is gone, back, slow, and gone again, the operator works; it logs when spans are lost, and sends those
 /// of later reconciles.
-async fn a_receiver_may_be_gone_or_slow(protocol: Protocol) {
+#[tokio::test]
+async fn a_receiver_of_traces_may_be_gone_or_slow() {
     let cluster = Cluster::start().await.unwrap();
     let kubelets = cluster.start_kubelets(nodes()).await.unwrap();
     let port = free_port().unwrap();
     let endpoint = format!("http://127.0.0.1:{port}");
-    let environment = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol.name()),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
-        AT_ONCE,
-    ];
+    let environment =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"), AT_ONCE];
     let operator = cluster.start_operator(&[], &environment).await.unwrap();
     let logged = |part: &'static str, count: usize| {
         let operator = &operator;
@@ -137,7 +134,7 @@ async fn a_receiver_may_be_gone_or_slow(protocol: Protocol) {
 
     apply_pool(&cluster).await;
     logged("traces cannot be sent", 1).await.unwrap();
-    let collector = Collector::start_on(port, protocol).await.unwrap();
+    let collector = Collector::start_on(port).await.unwrap();
     reconcile(false).await;
     let received = || async { Ok(collector.spans().iter().any(|span| span.name == "reconcile")) };
     until("a reconcile arrives", SOON, received, |received| *received).await.unwrap();
@@ -150,16 +147,6 @@ async fn a_receiver_may_be_gone_or_slow(protocol: Protocol) {
     assert!(operator.stop().await.unwrap().success(), "{}", operator.log().unwrap());
     slow.abort();
     cluster.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test]
-async fn a_receiver_of_traces_by_grpc_may_be_gone_or_slow() {
-    a_receiver_may_be_gone_or_slow(Protocol::Grpc).await;
-}
-
-#[tokio::test]
-async fn a_receiver_of_traces_by_http_may_be_gone_or_slow() {
-    a_receiver_may_be_gone_or_slow(Protocol::Http).await;
 }
 
 /// The TCP sockets in the network namespace of a process: inode and remote port.
