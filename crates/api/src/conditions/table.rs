@@ -72,8 +72,7 @@ conditions! {
     ]);
     SPEC_VALID = condition("SpecValid", Role::Required, ConditionStatus::False, (Subject::Spec, Harm::NotApplied), "the spec is valid", &[
         row(reason::VALID, TRUE, "the spec is valid",
-            "no action required, unless the message names a label that a kubelet could set on its own node: then add a \
-             label with the prefix `node-restriction.kubernetes.io/` to the selector"),
+            "no action required, unless the message names a label that a kubelet could set on its own node: then add a label with the prefix `node-restriction.kubernetes.io/` to the selector"),
         row(reason::INVALID, FALSE, "the spec has mistakes, each with its path; only status is written",
             "correct the fields in the message; from Kubernetes 1.25 on, the API server rejects most of them"),
     ]);
@@ -90,29 +89,23 @@ conditions! {
     NODES_ASSIGNED = condition("NodesAssigned", Role::Required, ConditionStatus::False, (Subject::Nodes, Harm::NotApplied),
         "every matching node belongs to this pool alone", &[
         row(reason::ASSIGNED, TRUE, "every matching node belongs to this pool alone",
-            "no action required, unless the message names nodes with the label `winpool.dev/pool` that the pool does not \
-             select: remove the label, which a kubelet may have set"),
+            "no action required, unless the message names nodes with the label `winpool.dev/pool` that the pool does not select: remove the label, which a kubelet may have set"),
         row(reason::NO_NODES, TRUE, "no Windows node matches, as in a pool that is scaled to zero",
-            "no action required; if you expected nodes, compare `spec.nodeSelector` with `kubectl get nodes -l \
-             kubernetes.io/os=windows --show-labels`"),
+            "no action required; if you expected nodes, compare `spec.nodeSelector` with `kubectl get nodes -l kubernetes.io/os=windows --show-labels`"),
         row(reason::ONLY_LINUX_NODES, TRUE, "no Windows node matches, but Linux nodes do, which the pool ignores",
             "select by a label of the Windows nodes: `kubectl get nodes -l kubernetes.io/os=windows --show-labels`")
             .warns(Harm::Notice),
         row(reason::LIST_REFUSED, FALSE, "the API server refuses to list nodes, so that nothing can be applied",
             LIST_ACTION).harm(Harm::OpensNodes),
         row(reason::NODE_CONFLICT, FALSE,
-            "other pools match the same nodes, or another pool is the fallback; a node stays in the pool that it \
-             belongs to",
+            "other pools match the same nodes, or another pool is the fallback; a node stays in the pool that it belongs to",
             "narrow one of the selectors, or set `fallback: true` in one pool only"),
         row(reason::RECORD_NOT_VERIFIED, FALSE,
-            "the records on the nodes of the pool cannot be verified: the [key](security.md#the-key) was lost, or cannot be \
-             stored. Nothing is removed from the nodes",
+            "the records on the nodes of the pool cannot be verified: the [key](security.md#the-key) was lost, or cannot be stored. Nothing is removed from the nodes",
             "restore the Secret; if it is lost for good, remove the annotation `winpool.dev/owned` from the nodes"),
         row(reason::RELEASE_HELD, FALSE,
-            "nodes no longer match, and no other pool matches them; they keep their taints, so that a mistake in a \
-             selector does not open them to Linux pods",
-            "correct the selector or the labels, or release the nodes with the `kubectl annotate` command in the \
-             message"),
+            "nodes no longer match, and no other pool matches them; they keep their taints, so that a mistake in a selector does not open them to Linux pods",
+            "correct the selector or the labels, or release the nodes with the `kubectl annotate` command in the message"),
     ]);
     RUNTIME_CLASS_READY = condition("RuntimeClassReady", Role::Required, ConditionStatus::False, (Subject::Runtime, Harm::StopsPods),
         "the RuntimeClasses are as specified", &[
@@ -125,25 +118,19 @@ conditions! {
         row(reason::NOT_OURS, FALSE, "a RuntimeClass of this name was not created by winpool and differs from the spec",
             "use another name, delete that class, or set `adopt: true` to take it over"),
         row(reason::NAME_TAKEN, FALSE,
-            "another pool has a RuntimeClass of this name for another build or handler, or a pool that was deleted \
-             with `Retain` left one",
+            "another pool has a RuntimeClass of this name for another build or handler, or a pool that was deleted with `Retain` left one",
             "use another name, or take over the remaining class with `adopt: true`"),
         row(reason::HANDLER_DIFFERS, FALSE,
             "the RuntimeClass exists with another handler, and the handler is immutable",
             "delete the class when no pod uses it, or use another name"),
         row(reason::NOT_FOR_WINDOWS, FALSE,
-            "a RuntimeClass is not created, because no node of the pool reports its handler, and only Windows has those named \
-             `runhcs-…` or `docker`; or it is not taken over with `adopt: true`, because it selects another operating system, or pods of one \
-             name it",
+            "a RuntimeClass is not created, because no node of the pool reports its handler, and only Windows has those named `runhcs-…` or `docker`; or it is not taken over with `adopt: true`, because it selects another operating system, or pods of one name it",
             "use another handler or another name; a node reports its handlers in `status.runtimeHandlers`"),
         row(reason::WOULD_STRAND, FALSE,
-            "no node of the pool runs the pods of its RuntimeClasses. With a new `windowsVersion`, a RuntimeClass is not \
-             changed or created while all nodes are of the previous build",
-            "add nodes of the new build, correct `windowsVersion`, or allow it with the `kubectl annotate` command in the \
-             message"),
+            "no node of the pool runs the pods of its RuntimeClasses. With a new `windowsVersion`, a RuntimeClass is not changed or created while all nodes are of the previous build",
+            "add nodes of the new build, correct `windowsVersion`, or allow it with the `kubectl annotate` command in the message"),
         row(reason::CONTESTED, FALSE,
-            "another client repeatedly reverts or deletes it. A reverted class is not written for ten minutes; a \
-             deleted one is created again with a delay of at most 30 s",
+            "another client repeatedly reverts or deletes it. A reverted class is not written for ten minutes; a deleted one is created again with a delay of at most 30 s",
             "stop that client: `kubectl get runtimeclass NAME -o yaml --show-managed-fields` names it").passes(),
     ]);
     NODES_TAINTED = condition("NodesTainted", Role::Required, ConditionStatus::False, (Subject::Nodes, Harm::OpensNodes),
@@ -154,34 +141,24 @@ conditions! {
             "add a taint with effect `NoSchedule` to `spec.taints`").warns(Harm::OpensNodes),
         row(reason::OBSERVING, FALSE, "some nodes lack labels or taints, and the pool does not write", "see `Ready`").expected(Next::Waits),
         row(reason::TAINT_CONFLICT, FALSE,
-            "a node has a taint of the same key and effect with another value, which is not overwritten; or two pools \
-             replace taints of each other",
+            "a node has a taint of the same key and effect with another value, which is not overwritten; or two pools replace taints of each other",
             "remove it from the node, use its value in `spec.taints`, or name it in `spec.replacesTaints` to replace it"),
         row(reason::LABEL_CONFLICT, FALSE, "a node has the label with another value, which is not overwritten",
             "remove it from the node, or use its value in `spec.labels`").harm(Harm::NotApplied),
         row(reason::WOULD_EVICT, FALSE,
-            "a `NoExecute` taint would evict pods that run on these nodes and do not tolerate it. With \
-             `--workloads=off` pods are not read, and every new `NoExecute` taint is held",
+            "a `NoExecute` taint would evict pods that run on these nodes and do not tolerate it. With `--workloads=off` pods are not read, and every new `NoExecute` taint is held",
             "allow it with the `kubectl annotate` command in the message, or use `NoSchedule`"),
         row(reason::WOULD_STRAND_PODS, FALSE,
-            "Windows pods on these nodes, or for them, do not tolerate a taint that the pool has not set before: their \
-             next pods would stay Pending. The taint is not added to any node, and former taints stay. While pods are \
-             not read yet, every new taint waits",
-            "write the toleration or `runtimeClassName` in the workloads, as the message says, or allow it with the \
-             `kubectl annotate` command in the message"),
+            "Windows pods on these nodes, or for them, do not tolerate a taint that the pool has not set before: their next pods would stay Pending. The taint is not added to any node, and former taints stay. While pods are not read yet, every new taint waits",
+            "write the toleration or `runtimeClassName` in the workloads, as the message says, or allow it with the `kubectl annotate` command in the message"),
         row(reason::CONTESTED, FALSE,
-            "another client reverted a value five times within ten minutes on the same node and field. A taint is set \
-             again each time, with a delay of at most 30 s; a label is not written, and a replaced taint not removed, for \
-             ten minutes",
+            "another client reverted a value five times within ten minutes on the same node and field. A taint is set again each time, with a delay of at most 30 s; a label is not written, and a replaced taint not removed, for ten minutes",
             "stop the client that the message names").passes(),
         row(reason::REFUSED, FALSE,
-            "admission rejects the taints; labels and annotations are written without them. The taints are retried \
-             every ten seconds on a few nodes, and on all nodes when one is accepted. If admission rejects the removal \
-             of taints, label and record stay too",
+            "admission rejects the taints; labels and annotations are written without them. The taints are retried every ten seconds on a few nodes, and on all nodes when one is accepted. If admission rejects the removal of taints, label and record stay too",
             "allow the operator in the policy or webhook, or change `spec.taints`"),
         row(reason::PROGRESSING, FALSE,
-            "the operator is writing, or a RuntimeClass of the pool does not tolerate a new taint and cannot be \
-             changed now; existing taints are kept",
+            "the operator is writing, or a RuntimeClass of the pool does not tolerate a new taint and cannot be changed now; existing taints are kept",
             "no action required, or see `RuntimeClassReady`").passes(),
         row(reason::WRITE_FAILED, FALSE, "a write failed and is retried", "read the message").passes(),
     ]);
@@ -195,14 +172,12 @@ conditions! {
             "another client repeatedly deletes the ConfigMap; it is created again with a delay of at most 30 s",
             "stop that client").passes(),
         row(reason::WRITE_FAILED, FALSE,
-            "the ConfigMap is rejected; nodes keep the name of their previous configuration, and everything else \
-             continues",
+            "the ConfigMap is rejected; nodes keep the name of their previous configuration, and everything else continues",
             "remove the cause: a quota, a policy, or another object of that name").passes(),
         row(reason::LIST_REFUSED, FALSE, "the API server refuses to list ConfigMaps, so that nodes keep their last configuration; taints and labels are written",
             LIST_ACTION),
         row(reason::FAILED, FALSE,
-            "the profile cannot be used, needs a feature that a node's version does not have, or reserves more than a \
-             node has; or winpool does not configure the node's kubelet or containerd, because it is too old",
+            "the profile cannot be used, needs a feature that a node's version does not have, or reserves more than a node has; or winpool does not configure the node's kubelet or containerd, because it is too old",
             "read the message; change the profile, use a pool with another profile for these nodes, or upgrade them"),
     ]);
     OS_MISMATCH = condition("OSMismatch", Role::Flag, ConditionStatus::True, (Subject::Windows, Harm::StopsPods),
@@ -211,17 +186,13 @@ conditions! {
             "a node runs another build than the pool; process-isolated pods of the pool may not start there",
             "replace the node, or move it to a pool for its build"),
         row(reason::PAUSE_IMAGE_CANNOT_RUN, TRUE,
-            "the pause image has no entry that the host can run, so that no pod starts; or it has none for the host's \
-             own build, and the pool has a RuntimeClass with containerd's Hyper-V handler, whose utility VM boots the \
-             pause image's build",
+            "the pause image has no entry that the host can run, so that no pod starts; or it has none for the host's own build, and the pool has a RuntimeClass with containerd's Hyper-V handler, whose utility VM boots the pause image's build",
             "set `spec.pauseImage.tag` of the profile to a tag with that entry, or remove it").about(Subject::Pods),
         row(reason::IMAGES_CANNOT_RUN, TRUE,
-            "an image of a workload cannot run on the pool's nodes, according to the container runtime, the registry \
-             or the image name (\"probably\")",
+            "an image of a workload cannot run on the pool's nodes, according to the container runtime, the registry or the image name (\"probably\")",
             "follow the message: rebuild the image, update the node, or use the pool that it names").about(Subject::Pods),
         row(reason::REVISION_TOO_OLD, TRUE,
-            "a node runs an earlier revision than `spec.minRevision`, or an image has a later revision than the nodes \
-             that it runs on, so that it may fail to start",
+            "a node runs an earlier revision than `spec.minRevision`, or an image has a later revision than the nodes that it runs on, so that it may fail to start",
             "install the Windows update that the message names on the nodes, or replace them").harm(Harm::Unsupported),
         row(reason::UNKNOWN_VERSION, UNKNOWN,
             "a node reports no Windows version, or one that this operator does not know",
@@ -230,8 +201,7 @@ conditions! {
     VERSION_SKEW = condition("VersionSkew", Role::Flag, ConditionStatus::True, (Subject::Kubelet, Harm::Unsupported),
         "a kubelet is outside the version skew policy", &[
         row(reason::TABLES_END_AT, FALSE,
-            "every kubelet is within the policy, but some are newer than the tables of this winpool, so that their feature \
-             gates are not checked",
+            "every kubelet is within the policy, but some are newer than the tables of this winpool, so that their feature gates are not checked",
             "upgrade winpool"),
         row(reason::KUBELET_NEWER_THAN_API_SERVER, TRUE,
             "a kubelet is newer than the API server, which Kubernetes does not support",
@@ -258,43 +228,35 @@ conditions! {
             "the runtime supports this kubelet but not the next minor version",
             "upgrade containerd before the kubelet"),
         row(reason::TOO_OLD, FALSE,
-            "the runtime is too old for this kubelet or for winpool; or it does not run the older images that the host can \
-             run; or it does not pin the pause image, which kubelets then remove with unused images",
+            "the runtime is too old for this kubelet or for winpool; or it does not run the older images that the host can run; or it does not pin the pause image, which kubelets then remove with unused images",
             "upgrade containerd as the message says"),
         row(reason::END_OF_LIFE, FALSE, "this release line of containerd is no longer supported",
             "upgrade containerd as the message says"),
         row(reason::HANDLER_UNAVAILABLE, FALSE,
-            "a RuntimeClass names a handler that a node does not have: Hyper-V on Docker, or one that it does not list in \
-             `status.runtimeHandlers`",
+            "a RuntimeClass names a handler that a node does not have: Hyper-V on Docker, or one that it does not list in `status.runtimeHandlers`",
             "use another handler in `spec.runtimeClasses`, add it to `containerd.extraConfig` of the profile, or move the node to another pool").harm(Harm::StopsPods),
         row(reason::UNKNOWN_VERSION, UNKNOWN, "the version of the runtime is not known",
             "check the node, or upgrade winpool"),
     ]);
     CONFIG_IN_EFFECT = condition("ConfigInEffect", Role::Delivery, ConditionStatus::False, (Subject::Config, Harm::NotApplied),
-        "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration, and \
-         with `delivery.method: Agent` its agent reports that it runs it", &[
+        "the reported resources of every node (capacity minus allocatable, and pods) are those of its configuration, and with `delivery.method: Agent` its agent reports that it runs it", &[
         row(reason::IN_EFFECT, TRUE, "they are", NOTHING),
         row(reason::RENDERING_CHANGED, FALSE,
-            "a new version of winpool renders other settings from the same profile: existing nodes and machines keep theirs, \
-             and new nodes get the new ones. `status.pending` and `winpool plan` list the differences",
-            "allow it with the `kubectl annotate` command in the message; with a delivery method, or raise \
-             `delivery.rollout.attempt`. Any change of the profile delivers the new settings too").harm(Harm::Notice).waits(),
+            "a new version of winpool renders other settings from the same profile: existing nodes and machines keep theirs, and new nodes get the new ones. `status.pending` and `winpool plan` list the differences",
+            "allow it with the `kubectl annotate` command in the message; with a delivery method, or raise `delivery.rollout.attempt`. Any change of the profile delivers the new settings too").harm(Harm::Notice).waits(),
         row(reason::NOT_DELIVERED, UNKNOWN,
             "nodes show a kubelet without the configuration, cannot be compared, or cannot run the agent; the message says why",
             "deliver the configuration: [delivery](delivery.md)").waits(),
         row(reason::DIFFERS, FALSE, "nodes reserve other amounts; the message has the numbers",
-            "follow the message: deliver the current configuration and restart the kubelet, or find the other source of its \
-             configuration"),
+            "follow the message: deliver the current configuration and restart the kubelet, or find the other source of its configuration"),
         row(reason::CHANGED_ON_NODE, FALSE,
             "something else has changed files or services of nodes since their agents applied the configuration",
-            "restore them: `kubectl describe wnc NODE` names the files. Or set `spec.delivery.drift: Reapply`, or raise \
-             `spec.delivery.rollout.attempt`, so that the agents apply the configuration again"),
+            "restore them: `kubectl describe wnc NODE` names the files. Or set `spec.delivery.drift: Reapply`, or raise `spec.delivery.rollout.attempt`, so that the agents apply the configuration again"),
         row(reason::PARTLY_APPLIED, UNKNOWN,
             "nodes cannot have a part of the configuration: `spec.kubeProxy` where kube-proxy is no service with `--config`",
             "configure kube-proxy where it is started, or remove `spec.kubeProxy` from the profile").waits(),
         row(reason::ROLLING_OUT, FALSE,
-            "the agents apply the configuration, a few nodes at a time, or wait for nodes that are unavailable for other \
-             causes; or Cluster API replaces the machines",
+            "the agents apply the configuration, a few nodes at a time, or wait for nodes that are unavailable for other causes; or Cluster API replaces the machines",
             "no action required, or what the message names").expected(Next::Proceeds),
         row(reason::ROLLOUT_PAUSED, FALSE, "`spec.delivery.rollout.paused: true`: no further node gets the configuration",
             "set it to false to continue").expected(Next::Waits),
@@ -348,37 +310,31 @@ conditions! {
         row(reason::NOT_CHECKED, UNKNOWN, "the operator has not read the pods yet",
             "no action required; if it persists, apply `config/default/workloads.yaml`"),
         row(reason::UNSCHEDULABLE, FALSE,
-            "pods cannot be scheduled to any pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the \
-             labels; a taint is not tolerated; the container runtime does not have the handler",
+            "pods cannot be scheduled to any pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the labels; a taint is not tolerated; the container runtime does not have the handler",
             "follow the message"),
         row(reason::DAEMON_SET_NOT_TOLERATING, FALSE,
             "a DaemonSet selects the pool's nodes and does not tolerate their taints, so that it gets no pods there",
             "add the toleration to its template"),
         row(reason::DAEMON_SET_IGNORES_CLASS, FALSE,
-            "a DaemonSet relies on the selector and tolerations of its RuntimeClass, which are added to pods only \
-             after the DaemonSet controller has chosen the nodes",
+            "a DaemonSet relies on the selector and tolerations of its RuntimeClass, which are added to pods only after the DaemonSet controller has chosen the nodes",
             "write selector and tolerations into its template"),
         row(reason::LINUX_POD_ON_WINDOWS_NODE, FALSE,
             "a pod for Linux is on a Windows node; a `NoSchedule` taint does not evict it",
             "delete the pod, and select `kubernetes.io/os: linux`").harm(Harm::OpensNodes),
         row(reason::LINUX_POD_MAY_LAND, FALSE,
-            "a workload that is not for Windows tolerates the pool's taints and selects nothing that excludes its \
-             nodes",
+            "a workload that is not for Windows tolerates the pool's taints and selects nothing that excludes its nodes",
             "select `kubernetes.io/os: linux`").harm(Harm::OpensNodes),
         row(reason::NOT_RESCHEDULABLE, FALSE,
-            "a pod runs on the pool's nodes and does not tolerate the taints that they have or will have, or its \
-             RuntimeClass no longer exists",
+            "a pod runs on the pool's nodes and does not tolerate the taints that they have or will have, or its RuntimeClass no longer exists",
             "before the pod restarts, add the toleration, or use a RuntimeClass of the pool"),
         row(reason::RUNTIME_CLASS_CHANGED, FALSE,
             "a pod has the selector that its RuntimeClass had when the pod was created",
             "restart the pod to move it").harm(Harm::Notice),
         row(reason::MEMORY_OVERCOMMITTED, FALSE,
-            "the memory limits of the pods on a node exceed its allocatable memory; Windows then uses the page file \
-             and kills no process",
+            "the memory limits of the pods on a node exceed its allocatable memory; Windows then uses the page file and kills no process",
             "lower the limits, or move pods to other nodes"),
         row(reason::IMAGE_UPDATES_BEHIND, TRUE,
-            "the base image of a container is more monthly updates behind than `spec.maxImageUpdatesBehind` of the profile allows, \
-             according to its registry",
+            "the base image of a container is more monthly updates behind than `spec.maxImageUpdatesBehind` of the profile allows, according to its registry",
             "rebuild the image on a newer base image"),
         row(reason::MEMORY_NOT_RESERVED, TRUE,
             "a container has no memory limit, or requests less than its limit, LimitRanges included",
@@ -398,8 +354,7 @@ conditions! {
             "correct the annotation; `winpool explain` lists the ids"),
     ]);
     NODE_HYGIENE = condition("NodeHygiene", Role::Flag, ConditionStatus::True, (Subject::Nodes, Harm::Notice),
-        "nodes have a broken network of pods, keep Secrets unprotected, have services that do not restart, or settings that an upgrade ends, \
-         as their agents report", &[
+        "nodes have a broken network of pods, keep Secrets unprotected, have services that do not restart, or settings that an upgrade ends, as their agents report", &[
         row(reason::ENDPOINTS_DUPLICATE, TRUE,
             "more than one endpoint of HNS on a node has the same address, so that a pod loses its network",
             "drain the node: [the network of nodes](delivery/agent.md#the-network-of-nodes)").harm(Harm::StopsPods),
@@ -409,14 +364,12 @@ conditions! {
         row(reason::ENDPOINTS_LOST, TRUE, "HNS has endpoints of former pods, whose addresses another pod may get",
             "drain and restart the node when it suits"),
         row(reason::SECRETS_READABLE, TRUE,
-            "others than SYSTEM and Administrators can read the directory of the kubelet or of containerd, with Secrets of pods in \
-             clear text",
+            "others than SYSTEM and Administrators can read the directory of the kubelet or of containerd, with Secrets of pods in clear text",
             "limit its access control list with `icacls`, or who can log on: [facts about nodes](delivery/agent.md#facts-about-nodes)"),
         row(reason::VOLUME_NOT_ENCRYPTED, TRUE, "BitLocker does not protect a volume with such a directory",
             "turn on BitLocker, unless the platform encrypts the disk"),
         row(reason::ENDS_WITH_UPGRADE, TRUE,
-            "the kubelet of the next minor does not start with a flag, a feature gate or the container runtime of a node, or containerd \
-             2.4 ignores a setting in its file",
+            "the kubelet of the next minor does not start with a flag, a feature gate or the container runtime of a node, or containerd 2.4 ignores a setting in its file",
             "follow the message before the upgrade: it names what ends, and the product that sets it if that is known").harm(Harm::Unsupported),
         row(reason::SERVICE_NOT_RESTARTED, TRUE,
             "containerd, kubelet or kube-proxy is a service that Windows does not start again when it fails",
@@ -425,8 +378,7 @@ conditions! {
     VALID = condition("Valid", Role::Required, ConditionStatus::False, (Subject::Spec, Harm::NotApplied), "the profile can be rendered", &[
         row(reason::VALID, TRUE, "the profile can be rendered", NOTHING),
         row(reason::VALID_WITH_WARNINGS, TRUE,
-            "it can be rendered, with values that are known to cause problems, such as less than 2Gi reserved for \
-             Windows",
+            "it can be rendered, with values that are known to cause problems, such as less than 2Gi reserved for Windows",
             "read the message"),
         row(reason::INVALID, FALSE, "the profile has mistakes, each with its path", "correct the fields in the message"),
     ]);

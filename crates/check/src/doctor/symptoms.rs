@@ -224,48 +224,37 @@ pub static SYMPTOMS: &[Symptom] = {
             "run `winpool status` with the name of the pool: it has the affected nodes and the commands that help",
             "docs/status.md").effect(),
         symptom("node-pleg", "A node is NotReady: PLEG is not healthy", not_ready(checks::PLEG),
-            "the container runtime or the host compute service answers slowly or not at all, often when memory or CPU is \
-             used up or many pods begin or end at once",
-            "`kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`, and on the node `Restart-Computer`. Reserve memory and CPU \
-             for the system (`systemReserved` in the profile), and start fewer pods at once",
+            "the container runtime or the host compute service answers slowly or not at all, often when memory or CPU is used up or many pods begin or end at once",
+            "`kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`, and on the node `Restart-Computer`. Reserve memory and CPU for the system (`systemReserved` in the profile), and start fewer pods at once",
             "https://github.com/kubernetes/kubernetes/issues/110143"),
         symptom("node-cni-not-initialized", "A node is NotReady: its network plugin is not initialized", not_ready(checks::NO_CNI),
             "the container runtime finds no configuration of a CNI, or the plugin in another directory than it is configured for",
-            "look at the pods of the CNI: `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`. On the node, compare the \
-             directories in `containerd config dump | Select-String bin_dir,conf_dir` with those of the CNI; containerd 2.4 reads \
-             `bin_dirs` and ignores `bin_dir`",
+            "look at the pods of the CNI: `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`. On the node, compare the directories in `containerd config dump | Select-String bin_dir,conf_dir` with those of the CNI; containerd 2.4 reads `bin_dirs` and ignores `bin_dir`",
             "https://github.com/projectcalico/calico/issues/6122"),
         symptom("node-not-ready", "A node is NotReady, and its kubelet runs", check(&[Nodes, Leases], checks::renewed_lease),
             "the kubelet renews its Lease, and reports that the node is not healthy; the message of the condition says why",
-            "act on the message: `kubectl describe node NODE`. If it names the container runtime, on the node: \
-             `Restart-Service containerd`",
+            "act on the message: `kubectl describe node NODE`. If it names the container runtime, on the node: `Restart-Service containerd`",
             NODE_STATUS).effect(),
         symptom("node-silent", "A node is NotReady, and its kubelet does not renew its Lease",
             check(&[Nodes, Leases], checks::expired_lease),
             "the machine or the kubelet does not run, or does not reach the API server",
-            "look at the machine. On the node: `Get-Service kubelet, containerd`, and the end of its log, \
-             `Get-Content C:\\var\\log\\kubelet\\kubelet.log -Tail 50`, and its network to the API server",
+            "look at the machine. On the node: `Get-Service kubelet, containerd`, and the end of its log, `Get-Content C:\\var\\log\\kubelet\\kubelet.log -Tail 50`, and its network to the API server",
             NODE_STATUS).effect(),
         symptom("node-memory-pressure", "A node has MemoryPressure", pressure("MemoryPressure"),
-            "memory of the node is low. Windows has no OOM killer: processes page to disk, and the kubelet and the \
-             container runtime become slow too",
-            "find the pods that use most: `kubectl top pods -A --sort-by=memory`. Set memory limits for them, reserve memory for the \
-             system (`systemReserved` in the profile), and remove pods from the node",
+            "memory of the node is low. Windows has no OOM killer: processes page to disk, and the kubelet and the container runtime become slow too",
+            "find the pods that use most: `kubectl top pods -A --sort-by=memory`. Set memory limits for them, reserve memory for the system (`systemReserved` in the profile), and remove pods from the node",
             "https://github.com/Azure/AKS/issues/2820"),
         symptom("node-disk-pressure", "A node has DiskPressure", pressure("DiskPressure"),
             "the disk of the node is nearly full, for instance of images or logs",
-            "on the node: `crictl rmi --prune`, and `dir C:\\var\\log\\pods -Recurse | sort Length -Descending | select -First 5`. Or give \
-             the node a larger disk",
+            "on the node: `crictl rmi --prune`, and `dir C:\\var\\log\\pods -Recurse | sort Length -Descending | select -First 5`. Or give the node a larger disk",
             NODE_STATUS),
         symptom("node-pid-pressure", "A node has PIDPressure", pressure("PIDPressure"),
             "there are too many processes on the node",
-            "find the processes that do not end, on the node: `Get-Process | group Name | sort Count -Descending | select -First 5`, and \
-             remove their pods",
+            "find the processes that do not end, on the node: `Get-Process | group Name | sort Count -Descending | select -First 5`, and remove their pods",
             NODE_STATUS),
         symptom("node-network-unavailable", "A node has NetworkUnavailable", pressure("NetworkUnavailable"),
             "the network of the node is not configured: its route or its CNI is missing",
-            "look at the pods of the CNI, `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`, and at the routes of the cloud \
-             provider",
+            "look at the pods of the CNI, `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`, and at the routes of the cloud provider",
             NODE_STATUS),
         symptom("node-condition-unknown", "A condition of a node is Unknown", check(&[Nodes], checks::unknown_conditions),
             "the node controller has not heard from the kubelet",
@@ -273,8 +262,7 @@ pub static SYMPTOMS: &[Symptom] = {
             NODE_STATUS).effect(),
         symptom("node-maintenance", "A node is under maintenance, or maintenance is planned", check(&[Nodes], checks::lifecycle_conditions),
             "an administrator or a controller for maintenance has set the condition. Pods may be evicted, and not be scheduled there",
-            "wait until the work has ended. Whoever has set the condition removes it: \
-             `kubectl get node NODE -o jsonpath='{.status.conditions}'` has its reason and time",
+            "wait until the work has ended. Whoever has set the condition removes it: `kubectl get node NODE -o jsonpath='{.status.conditions}'` has its reason and time",
             "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/5683-lifecycle-conditions").also(),
         symptom("node-other-condition", "A node has a condition of another program", check(&[Nodes], checks::other_conditions),
             "only the program that writes the condition defines which status is a problem",
@@ -282,34 +270,29 @@ pub static SYMPTOMS: &[Symptom] = {
             NODE_STATUS).effect(),
         symptom("node-address", "Pods do not reach those of a node whose address has changed", check(&[Nodes], checks::cni_address),
             "the CNI reads the address of its node when it starts, and other nodes send the packets for its pods to the former one",
-            "restart the CNI on the node: its service, or its pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` \
-             lists",
+            "restart the CNI on the node: its service, or its pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` lists",
             "https://github.com/projectcalico/calico/issues/8700"),
         symptom("kube-proxy-not-ready", "kube-proxy is missing or not ready on a node",
             check(&[Nodes, Pods, DaemonSets], |case| checks::component(case, checks::KUBE_PROXY)),
             "without kube-proxy, Services do not work on the node",
-            "look at the events and logs of the pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` lists, and at \
-             taints that the DaemonSet does not tolerate",
+            "look at the events and logs of the pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` lists, and at taints that the DaemonSet does not tolerate",
             "https://github.com/kubernetes-sigs/sig-windows-tools/issues/76").effect(),
         symptom("cni-not-ready", "The CNI is missing or not ready on a node",
             check(&[Nodes, Pods, DaemonSets], |case| checks::component(case, checks::CNI)),
             "without the CNI, pods on the node get no network",
-            "look at the events and logs of the pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` lists, and at \
-             taints that the DaemonSet does not tolerate",
+            "look at the events and logs of the pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` lists, and at taints that the DaemonSet does not tolerate",
             "https://github.com/kubernetes-sigs/sig-windows-tools/issues/72").effect(),
         symptom("csi-not-ready", "A CSI driver is missing or not ready on a node",
             check(&[Nodes, Pods, DaemonSets], |case| checks::component(case, checks::CSI)),
             "without the DaemonSet of the driver for Windows, its volumes are not mounted on the node",
-            "look at the events and logs of the pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` lists, and at \
-             csi-proxy if the driver needs it",
+            "look at the events and logs of the pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` lists, and at csi-proxy if the driver needs it",
             "https://github.com/kubernetes-csi/csi-driver-smb/issues/427").effect(),
         symptom("known-issue", "A version on a node has a known defect", check(&[Nodes, Pods], checks::known_defects),
             "the versions of kubelet, containerd, Windows or kube-proxy are in the table of known issues",
             "act on the text; `winpool explain` with the id has its source",
             "docs/known-issues.md").also(),
         symptom("ended-setting", "A node has a setting that an upgrade ends", check(&[Nodes, NodeConfigs], checks::ended_settings),
-            "a kubelet does not start with a flag or a feature gate that its minor does not have, and containerd 2.4 ignores settings of \
-             earlier releases. Agents report what nodes have",
+            "a kubelet does not start with a flag or a feature gate that its minor does not have, and containerd 2.4 ignores settings of earlier releases. Agents report what nodes have",
             "remove the setting before the upgrade: `winpool plan --kubernetes MINOR` lists all of them, with the product that sets it",
             "https://github.com/rancher/rke2/issues/9591").also(),
         symptom("machine-not-joined", "A machine of Cluster API does not become a node", check(&[Machines], checks::machines),
@@ -318,33 +301,27 @@ pub static SYMPTOMS: &[Symptom] = {
             "https://cluster-api.sigs.k8s.io/developer/core/controllers/machine"),
         symptom("machines-held", "Cluster API reports a problem with the machines of a pool",
             check(&[Pools, MachineDeployments, MachinePools, MachineSets], checks::held_machines),
-            "its controllers create no machine, or replace none: the Cluster is paused, a template or a Secret is missing, or a version \
-             is not allowed yet",
+            "its controllers create no machine, or replace none: the Cluster is paused, a template or a Secret is missing, or a version is not allowed yet",
             "the message names what is missing: `kubectl describe` the object. The dead ends are listed in docs/delivery/cluster-api.md",
             "https://cluster-api.sigs.k8s.io/reference/api/condition-semantics"),
         symptom("flannel-subnet-env", "Pods do not start: /run/flannel/subnet.env is missing", sandbox(&["subnet.env"]),
             "flannel did not start on the node, so that it has not written this file",
-            "restart flannel on the node: `Restart-Service flanneld`, or delete its pod. After a node has joined again, remove \
-             C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json on it",
+            "restart flannel on the node: `Restart-Service flanneld`, or delete its pod. After a node has joined again, remove C:\\k\\SourceVip.json and C:\\k\\SourceVipRequest.json on it",
             TIPS),
         symptom("cni-plugin-missing", "Pods do not start: a plugin of the CNI is missing on the node",
             sandbox(&["failed to find plugin", "cni plugin not initialized", "cni config uninitialized"]),
-            "the program or the configuration of the CNI is not in the directory that containerd is configured for. containerd 2.4 reads \
-             only `bin_dirs`, and ignores `bin_dir`",
-            "on the node, compare `containerd config dump | Select-String bin_dir,conf_dir` with the directories into which the CNI is \
-             installed. With containerd 2.4 write `bin_dirs = ['C:\\opt\\cni\\bin']` instead of `bin_dir`",
+            "the program or the configuration of the CNI is not in the directory that containerd is configured for. containerd 2.4 reads only `bin_dirs`, and ignores `bin_dir`",
+            "on the node, compare `containerd config dump | Select-String bin_dir,conf_dir` with the directories into which the CNI is installed. With containerd 2.4 write `bin_dirs = ['C:\\opt\\cni\\bin']` instead of `bin_dir`",
             "https://github.com/kubernetes-sigs/windows-testing/issues/593"),
         symptom("hns-endpoint-left", "Pods do not start: HNS has an endpoint of a former sandbox or start",
             sandbox(&["is already existed", "endpoint already exists"]),
             "an endpoint with this name stayed in HNS after a restart of the node or of the CNI",
-            "on the node: `Get-HnsEndpoint | ? Name -eq NAME | Remove-HnsEndpoint` with the name in the text, and restart the CNI. If it \
-             recurs, `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data` and restart the node",
+            "on the node: `Get-HnsEndpoint | ? Name -eq NAME | Remove-HnsEndpoint` with the name in the text, and restart the CNI. If it recurs, `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data` and restart the node",
             "https://github.com/containernetworking/plugins/blob/v1.9.1/pkg/hns/endpoint_windows.go#L90"),
         symptom("flannel-network", "Pods do not start: the HNS network of flannel is missing",
             sandbox(&["gethnsnewtorkbyname", "gethnsnetworkbyname", "cbr0", "network flannel…not found"]),
             "flannel has not created its network on the node: it does not run, or its network adapter has another name",
-            "run on the node: `Get-HnsNetwork | ? Name -ieq \"cbr0\"`. If it prints nothing, start flannel with the name of \
-             the network adapter of the node",
+            "run on the node: `Get-HnsNetwork | ? Name -ieq \"cbr0\"`. If it prints nothing, start flannel with the name of the network adapter of the node",
             "https://github.com/kubernetes-sigs/sig-windows-tools/issues/88"),
         symptom("docker-network-host", "Pods do not start: Docker has no network host", sandbox(&["network host not found"]),
             "pods with the network of the node need a network of Docker with this name, which a restart removes",
@@ -352,71 +329,54 @@ pub static SYMPTOMS: &[Symptom] = {
             "https://github.com/kubernetes-sigs/sig-windows-tools/issues/94"),
         symptom("eks-address-label", "Pods do not start on EKS: they get no address of the VPC",
             sandbox(&["vpc.amazonaws.com/privateipv4address"]),
-            "nothing has requested an address for the pod: Windows support is not enabled in the ConfigMap amazon-vpc-cni, the role of the \
-             cluster lacks the policy AmazonEKSVPCResourceController, or the pod has no nodeSelector for Windows, which is all that the \
-             webhook of EKS reads (an affinity is not)",
-            "`kubectl -n kube-system patch configmap amazon-vpc-cni --type merge -p '{\"data\":{\"enable-windows-ipam\":\"true\"}}'`, attach \
-             the policy, and write `nodeSelector: {kubernetes.io/os: windows}` into the pod. Then \
-             `kubectl -n NAMESPACE delete pod POD`, as only new pods get an address",
+            "nothing has requested an address for the pod: Windows support is not enabled in the ConfigMap amazon-vpc-cni, the role of the cluster lacks the policy AmazonEKSVPCResourceController, or the pod has no nodeSelector for Windows, which is all that the webhook of EKS reads (an affinity is not)",
+            "`kubectl -n kube-system patch configmap amazon-vpc-cni --type merge -p '{\"data\":{\"enable-windows-ipam\":\"true\"}}'`, attach the policy, and write `nodeSelector: {kubernetes.io/os: windows}` into the pod. Then `kubectl -n NAMESPACE delete pod POD`, as only new pods get an address",
             "https://github.com/aws/amazon-vpc-resource-controller-k8s/blob/03d2f2511781fc55bbd894b9193b45e4f6cca5ef/webhooks/core/pod_webhook.go"),
         symptom("calico-strict-affinity", "Pods do not start: Calico may lend addresses of Windows nodes",
             sandbox(&["strict affinity should not be false"]),
             "the IPAM of Calico gives a Windows node no addresses while Linux nodes may borrow from its blocks",
-            "`kubectl patch ipamconfigurations default --type merge -p '{\"spec\":{\"strictAffinity\":true}}'`, or \
-             `calicoctl ipam configure --strictaffinity=true`",
+            "`kubectl patch ipamconfigurations default --type merge -p '{\"spec\":{\"strictAffinity\":true}}'`, or `calicoctl ipam configure --strictaffinity=true`",
             "https://github.com/projectcalico/calico/blob/87c15906f20c4ca1fda55af92295e7678b0cc0b2/libcalico-go/lib/ipam/ipam.go#L75"),
         symptom("calico-no-addresses", "Pods do not start: the node has no address of Calico left",
             sandbox(&["no more free affine blocks"]),
             "the blocks of the node are full, and with strict affinity, which Windows needs, it may not use those of others",
-            "`calicoctl ipam show --show-blocks`. Add an IPPool, or make its blocks larger, and start fewer pods on the node (`maxPods` in \
-             the profile)",
+            "`calicoctl ipam show --show-blocks`. Add an IPPool, or make its blocks larger, and start fewer pods on the node (`maxPods` in the profile)",
             "https://github.com/projectcalico/calico/blob/87c15906f20c4ca1fda55af92295e7678b0cc0b2/libcalico-go/lib/ipam/ipam.go#L785"),
         symptom("cni-version", "Pods do not start: CNI plugin and configuration are of different versions of the CNI specification",
             sandbox(&["incompatible cni versions", "does not support config version"]),
             "`cniVersion` in the configuration of the CNI is newer than the plugin on the node, or older than containerd accepts",
-            "on the node: `Get-Content C:\\etc\\cni\\net.d\\* | Select-String cniVersion`. Write a version that the plugin supports, which the \
-             text names, or install newer plugins",
+            "on the node: `Get-Content C:\\etc\\cni\\net.d\\* | Select-String cniVersion`. Write a version that the plugin supports, which the text names, or install newer plugins",
             "https://github.com/containernetworking/cni/blob/v1.3.1/pkg/version/reconcile.go#L29"),
         symptom("hns-endpoint", "Pods do not start: HNS creates no endpoint",
             sandbox(&["hnscall failed", "hns failed", "hcncreateendpoint", "hnsendpoint", "hcncreatenamespace"]),
             "the state of the CNI and of the host network service differ, or the network of the CNI is missing on the node",
-            "`kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`, and restart the CNI on the node. If pods still do not start, \
-             restart the node: `Restart-Computer`",
+            "`kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`, and restart the CNI on the node. If pods still do not start, restart the node: `Restart-Computer`",
             "https://github.com/Azure/acs-engine/issues/4046"),
         symptom("pause-image-mismatch", "Pods do not start: the pause image does not match the Windows of the node",
             sandbox(&winpool_facts::runtime_errors::MISMATCH_ERRORS),
             "the sandbox is made from the pause image, which has no variant for the build of the node",
-            "set a pause image for this build, which a profile of winpool renders. On the node: \
-             `containerd config dump | Select-String sandbox`",
+            "set a pause image for this build, which a profile of winpool renders. On the node: `containerd config dump | Select-String sandbox`",
             "https://github.com/kubernetes/kubernetes/issues/99157"),
         symptom("pause-image-removed", "Pods do not start: the pause image is not on the node, and its registry needs credentials",
             sandbox(&["sandbox image…no basic auth credentials", "sandbox image…pull access denied", "sandbox image…401 unauthorized"]),
-            "the image was on the node and was removed, as by the garbage collection of images when the disk is nearly full, and \
-             containerd pulls a pause image without credentials",
-            "on the node, pull it again with credentials: `crictl pull --creds USER:PASSWORD IMAGE`, and pin it: \
-             `ctr -n k8s.io images label IMAGE io.cri-containerd.pinned=pinned`. Or use a pause image of a registry that needs none. Look at \
-             DiskPressure of the node",
+            "the image was on the node and was removed, as by the garbage collection of images when the disk is nearly full, and containerd pulls a pause image without credentials",
+            "on the node, pull it again with credentials: `crictl pull --creds USER:PASSWORD IMAGE`, and pin it: `ctr -n k8s.io images label IMAGE io.cri-containerd.pinned=pinned`. Or use a pause image of a registry that needs none. Look at DiskPressure of the node",
             "https://github.com/awslabs/amazon-eks-ami/issues/2166"),
         symptom("pause-image-unavailable", "Pods do not start: the pause image cannot be pulled",
             // The second text is that of containerd 2.x, whose `ensurePauseImageExists` pulls before a sandbox is started.
             sandbox(&["failed to get sandbox image", "failed to pull image"]),
-            "containerd does not reach the registry of `sandbox_image`, there is no such tag, or Windows does not import a layer of it. \
-             An image that was on the node may have been removed by the garbage collection of images",
-            "on the node: `crictl pull IMAGE` with the image in the text. Set a pause image that exists for Windows, from a registry or \
-             mirror that the node reaches",
+            "containerd does not reach the registry of `sandbox_image`, there is no such tag, or Windows does not import a layer of it. An image that was on the node may have been removed by the garbage collection of images",
+            "on the node: `crictl pull IMAGE` with the image in the text. Set a pause image that exists for Windows, from a registry or mirror that the node reaches",
             "https://github.com/kubernetes-sigs/sig-windows-dev-tools/issues/64"),
         symptom("handler-unknown", "Pods do not start: containerd does not have the handler of their RuntimeClass",
             sandbox(&["no runtime for"]),
-            "the RuntimeClass names a handler that is not among the runtimes of containerd on the node, and the pod was not scheduled by \
-             what the nodes report",
-            "correct the handler of the class, or add the runtime to containerd: `containerd.extraConfig` of a profile. A node reports its \
-             handlers: `kubectl get node NODE -o jsonpath='{.status.runtimeHandlers}'`",
+            "the RuntimeClass names a handler that is not among the runtimes of containerd on the node, and the pod was not scheduled by what the nodes report",
+            "correct the handler of the class, or add the runtime to containerd: `containerd.extraConfig` of a profile. A node reports its handlers: `kubectl get node NODE -o jsonpath='{.status.runtimeHandlers}'`",
             "https://github.com/containerd/containerd/blob/v2.4.2/internal/cri/config/config.go#L718"),
         symptom("sandbox-name-reserved", "Pods do not start: the name of the sandbox is reserved",
             sandbox(&["failed to reserve sandbox name"]),
             "an earlier attempt to create the sandbox has not ended: the host compute service is slow or does not answer",
-            "wait until the attempts end. If they do not, `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data` and restart the \
-             node; start fewer pods at once",
+            "wait until the attempts end. If they do not, `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data` and restart the node; start fewer pods at once",
             "https://github.com/kubernetes/kubernetes/issues/107561"),
         symptom("sandbox-other", "Pods do not start: their sandbox is not created, for another reason",
             sandbox(&[]),
@@ -430,33 +390,27 @@ pub static SYMPTOMS: &[Symptom] = {
             TIPS),
         symptom("linux-pod", "A pod for Linux was scheduled to a Windows node", check(&[Pods], checks::linux_pods),
             "nothing restricts the pod to Linux nodes, and the node has no taint that it does not tolerate",
-            "write `nodeSelector: {kubernetes.io/os: linux}` into the pod, and taint the nodes, as a pool of winpool does by default: \
-             `kubectl taint nodes NODE os=windows:NoSchedule`",
+            "write `nodeSelector: {kubernetes.io/os: linux}` into the pod, and taint the nodes, as a pool of winpool does by default: `kubectl taint nodes NODE os=windows:NoSchedule`",
             "https://github.com/kubernetes/ingress-nginx/issues/7548"),
         symptom("image-mismatch", "Containers do not start: the image does not match the Windows of the node",
             Detection::Errors { about: PodState::NotReady, reasons: &[FAILED, EXIT], texts: checks::MISMATCH },
             "an image runs with process isolation only on a Windows that its base image matches (0xC0370101)",
-            "use an image that has a variant for the build of the node, or a node that matches: a RuntimeClass of a pool selects one. The \
-             variants: `docker manifest inspect IMAGE`, or `winpool doctor` with `--registry`",
+            "use an image that has a variant for the build of the node, or a node that matches: a RuntimeClass of a pool selects one. The variants: `docker manifest inspect IMAGE`, or `winpool doctor` with `--registry`",
             "https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/version-compatibility"),
         symptom("image-platform", "Containers do not start: the registry has no variant of their image for the node",
             check(&[Nodes, Pods, Images], checks::image_platforms),
             "none of the platforms of the image fits the Windows and the processor of the node",
-            "push a variant of the image for the build of the node, or use a node that matches: a RuntimeClass of a pool selects \
-             one. `docker manifest inspect IMAGE` has the variants",
+            "push a variant of the image for the build of the node, or use a node that matches: a RuntimeClass of a pool selects one. `docker manifest inspect IMAGE` has the variants",
             "https://learn.microsoft.com/virtualization/windowscontainers/deploy-containers/version-compatibility"),
         symptom("image-pull-tls", "Images are not pulled: the node does not trust the certificate of the registry",
             start(&["pull…x509:", "pull…certificate signed by unknown authority"]),
-            "the certificate of the registry, or of a proxy between, is not signed by an authority that Windows trusts, is for another name, \
-             or has expired",
-            "on the node: `Import-Certificate -FilePath CA.crt -CertStoreLocation Cert:\\LocalMachine\\Root`, or set `ca` in the hosts.toml of \
-             the registry, which a profile of winpool renders",
+            "the certificate of the registry, or of a proxy between, is not signed by an authority that Windows trusts, is for another name, or has expired",
+            "on the node: `Import-Certificate -FilePath CA.crt -CertStoreLocation Cert:\\LocalMachine\\Root`, or set `ca` in the hosts.toml of the registry, which a profile of winpool renders",
             "https://github.com/containerd/containerd/blob/v2.4.2/docs/hosts.md"),
         symptom("image-pull-limit", "Images are not pulled: the registry limits the number of pulls",
             start(&["pull…429 too many requests", "pull…toomanyrequests"]),
             "too many images were pulled from the address of the node, or by its account, within a time",
-            "wait, or pull with an account: `kubectl -n NAMESPACE create secret docker-registry NAME --docker-server=REGISTRY \
-             --docker-username=USER --docker-password=PASSWORD` and `imagePullSecrets`, or use a mirror: `mirrors` in the profile",
+            "wait, or pull with an account: `kubectl -n NAMESPACE create secret docker-registry NAME --docker-server=REGISTRY --docker-username=USER --docker-password=PASSWORD` and `imagePullSecrets`, or use a mirror: `mirrors` in the profile",
             "https://docs.docker.com/docker-hub/usage/pulls/"),
         symptom("image-pull-disk", "Images are not pulled: the disk of the node is full",
             start(&["pull…not enough space on the disk", "extract…not enough space on the disk"]),
@@ -470,8 +424,7 @@ pub static SYMPTOMS: &[Symptom] = {
                 texts: &["not enough space on the disk", "(0x70)"],
             },
             "the directories of the kubelet, of containerd or of the logs are on a disk that is full",
-            "on the node: `Get-Volume`, `crictl rmi --prune`, and \
-             `dir C:\\var\\log\\pods -Recurse | sort Length -Descending | select -First 5`. Give the node a larger disk",
+            "on the node: `Get-Volume`, `crictl rmi --prune`, and `dir C:\\var\\log\\pods -Recurse | sort Length -Descending | select -First 5`. Give the node a larger disk",
             "https://learn.microsoft.com/windows/win32/debug/system-error-codes--0-499-"),
         symptom("host-compute-lost", "Containers do not start: the host compute or network service does not answer",
             Detection::Errors {
@@ -481,20 +434,17 @@ pub static SYMPTOMS: &[Symptom] = {
                     "rpc server is unavailable", "(0x6ba)"],
             },
             "the service vmcompute or hns has ended, was restarted, or is overloaded",
-            "on the node: `Get-Service vmcompute, hns`, and `Restart-Service hns` after \
-             `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`. If it recurs, start fewer pods at once, and restart the node",
+            "on the node: `Get-Service vmcompute, hns`, and `Restart-Service hns` after `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`. If it recurs, start fewer pods at once, and restart the node",
             "https://github.com/microsoft/hcsshim/blob/v0.15.0-rc.4/internal/hcs/errors.go#L51"),
         symptom("image-pull-network", "Images are not pulled: the node does not reach the registry", start(checks::CONNECTION),
-            "the connection of containerd fails or is interrupted: a proxy, DNS, a firewall or the MTU of the node. Layers of \
-             Windows may come from mcr.microsoft.com even if the image is in another registry",
+            "the connection of containerd fails or is interrupted: a proxy, DNS, a firewall or the MTU of the node. Layers of Windows may come from mcr.microsoft.com even if the image is in another registry",
             "open the named address from the node: `curl.exe -v ADDRESS`. Allow mcr.microsoft.com, or set the proxy for the service containerd",
             "https://github.com/containerd/containerd/issues/7676"),
         symptom("image-pull-denied", "Images are not pulled: the registry refuses the access",
             start(&["pull…401 unauthorized", "pull…403 forbidden", "pull access denied", "pull…authorization failed",
                 "pull…insufficient_scope", "no basic auth credentials", "pull…unauthorized:"]),
             "the pull secret is missing, not valid, or in another namespace than the pod; registries say the same of images that do not exist",
-            "`kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.imagePullSecrets}'`, and `kubectl -n NAMESPACE get secret NAME` for each. \
-             Try it on the node: `crictl pull --creds USER:PASSWORD IMAGE`",
+            "`kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.imagePullSecrets}'`, and `kubectl -n NAMESPACE get secret NAME` for each. Try it on the node: `crictl pull --creds USER:PASSWORD IMAGE`",
             "https://kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry/"),
         symptom("image-not-found", "Images are not pulled: there is no such image or tag",
             start(&["pull…not found", "pull…manifest unknown", "pull…name unknown", "pull…repository does not exist"]),
@@ -513,10 +463,8 @@ pub static SYMPTOMS: &[Symptom] = {
             "https://github.com/kubernetes/kubernetes/blob/v1.37.2/pkg/kubelet/images/image_manager.go#L185"),
         symptom("image-layer", "Images are pulled, and a layer cannot be unpacked",
             start(&["failed to extract layer", "failed to register layer", "hcsshim::importlayer", "hcsshim::processbaselayer"]),
-            "Windows could not import a layer: another program, such as a virus scanner, holds its files, the layer is for another Windows, \
-             or the disk is full or damaged; the code in the text says which",
-            "exclude the directories of containerd from the virus scanner, on the node: \
-             `Add-MpPreference -ExclusionPath C:\\ProgramData\\containerd`. Then `crictl rmi IMAGE` and `crictl pull IMAGE`",
+            "Windows could not import a layer: another program, such as a virus scanner, holds its files, the layer is for another Windows, or the disk is full or damaged; the code in the text says which",
+            "exclude the directories of containerd from the virus scanner, on the node: `Add-MpPreference -ExclusionPath C:\\ProgramData\\containerd`. Then `crictl rmi IMAGE` and `crictl pull IMAGE`",
             "https://learn.microsoft.com/virtualization/windowscontainers/troubleshooting"),
         symptom("image-pull", "Images are not pulled, for another reason", start(&["pull"]),
             "the text says what the registry or containerd has reported",
@@ -535,8 +483,7 @@ pub static SYMPTOMS: &[Symptom] = {
         symptom("run-as-non-root", "Containers do not start: runAsNonRoot does not permit their user",
             start(&["will break non-root policy", "runasnonroot"]),
             "with `runAsNonRoot: true` the kubelet on Windows starts no container as ContainerAdministrator",
-            "write `windowsOptions: {runAsUserName: ContainerUser}` into the securityContext, or remove runAsNonRoot: \
-             `kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.securityContext}'`",
+            "write `windowsOptions: {runAsUserName: ContainerUser}` into the securityContext, or remove runAsNonRoot: `kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.securityContext}'`",
             "https://github.com/kubernetes/kubernetes/blob/v1.37.2/pkg/kubelet/kuberuntime/security_context_windows.go#L65"),
         symptom("docker-pipe-read-only", "Containers do not start with Docker: a named pipe is mounted read-only",
             start(&["type \"npipe\": field readonly must not be specified"]),
@@ -546,43 +493,34 @@ pub static SYMPTOMS: &[Symptom] = {
         symptom("docker-token", "Containers do not start with Docker: the token of the ServiceAccount cannot be mounted",
             start(&["invalid volume specification…/var/run/secrets/kubernetes.io"]),
             "this version of cri-dockerd passes the path of the token to Docker as the kubelet has it, and it is none of Windows",
-            "install a newer cri-dockerd on the node (`cri-dockerd --version`), or write `automountServiceAccountToken: false` into pods that \
-             do not use the API",
+            "install a newer cri-dockerd on the node (`cri-dockerd --version`), or write `automountServiceAccountToken: false` into pods that do not use the API",
             "https://github.com/Mirantis/cri-dockerd/issues/446"),
         symptom("docker-single-file", "Containers do not start with Docker: a single file is mounted",
             start(&["source path must be a directory", "only directories can be mapped on this platform"]),
             "Docker mounts only directories and named pipes on Windows, and not single files, as `subPath` or a hostPath of a file needs",
-            "mount the directory and not the file: remove `subPath` from the volumeMounts that \
-             `kubectl -n NAMESPACE get pod POD -o yaml` shows, or use containerd",
+            "mount the directory and not the file: remove `subPath` from the volumeMounts that `kubectl -n NAMESPACE get pod POD -o yaml` shows, or use containerd",
             "https://github.com/kubernetes/kubernetes/issues/110325"),
         symptom("layer-not-ready", "Containers do not start: the disk of the container is not ready",
             start(&["preparelayer…0x15", "preparelayer…the device is not ready", "activatelayer…the device is not ready"]),
-            "the disk of the container was attached and is not ready yet, mostly when many containers start at once; the kubelet tries again. \
-             The thread does not say why",
-            "start fewer pods at once: `maxSurge` of the Deployment and `maxPods` of the profile. If it does not end, \
-             `kubectl -n NAMESPACE delete pod POD`, and install a newer containerd",
+            "the disk of the container was attached and is not ready yet, mostly when many containers start at once; the kubelet tries again. The thread does not say why",
+            "start fewer pods at once: `maxSurge` of the Deployment and `maxPods` of the profile. If it does not end, `kubectl -n NAMESPACE delete pod POD`, and install a newer containerd",
             "https://github.com/microsoft/hcsshim/issues/919"),
         symptom("memory-used-up", "Containers do not start: the memory of the node is used up",
             start(&["0x5af)", "0x800705af", "0x5aa)", "0x800705aa", "paging file is too small",
                 "insufficient system resources exist"]),
             "Windows could not commit memory: the sum of memory and paging file of the node is used up",
-            "`kubectl top pods -A --sort-by=memory`, and on the node \
-             `Get-Counter '\\Memory\\Committed Bytes','\\Memory\\Commit Limit'`. Move pods to other nodes, enlarge the paging file, or lower \
-             requests and `maxPods`",
+            "`kubectl top pods -A --sort-by=memory`, and on the node `Get-Counter '\\Memory\\Committed Bytes','\\Memory\\Commit Limit'`. Move pods to other nodes, enlarge the paging file, or lower requests and `maxPods`",
             "https://learn.microsoft.com/windows/win32/debug/system-error-codes--1300-1699-"),
         symptom("program-missing", "Containers do not start: Windows does not find the program of the container",
             start(&["createprocess…the system cannot find the file specified", "createprocess…the system cannot find the path specified",
                 "createprocess…(0x2)", "createprocess…(0x3)", "createprocess…(0x7b)"]),
-            "the image has no such program in its PATH, or it is a Linux program such as /bin/sh, or its ENTRYPOINT or CMD is in shell form \
-             (`cmd /S /C …` as one word), which containerd before 1.7 starts as the name of a program",
-            "`kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.containers[*].command}'`. Write ENTRYPOINT and CMD as JSON arrays in the \
-             Dockerfile, or `command: [cmd, /S, /C, PROGRAM]` in the pod",
+            "the image has no such program in its PATH, or it is a Linux program such as /bin/sh, or its ENTRYPOINT or CMD is in shell form (`cmd /S /C …` as one word), which containerd before 1.7 starts as the name of a program",
+            "`kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.containers[*].command}'`. Write ENTRYPOINT and CMD as JSON arrays in the Dockerfile, or `command: [cmd, /S, /C, PROGRAM]` in the pod",
             "https://github.com/containerd/containerd/issues/5067"),
         symptom("exit-code", "Containers are ended by Windows",
             Detection::Errors { about: PodState::NotReady, reasons: &[EXIT], texts: &[] },
             "the exit code is a status of Windows, not one of the program",
-            "act on the meaning of the code, and look at `kubectl -n NAMESPACE logs POD --previous`. 0xC0000142 and 0xC0000135: use a base \
-             image that has the DLLs, such as Server Core instead of Nano Server. 0xC000012D: raise the memory limit",
+            "act on the meaning of the code, and look at `kubectl -n NAMESPACE logs POD --previous`. 0xC0000142 and 0xC0000135: use a base image that has the DLLs, such as Server Core instead of Nano Server. 0xC000012D: raise the memory limit",
             "https://github.com/microsoft/windows-rs/tree/master/crates/libs/sys"),
         symptom("before-cni", "Pods have no network after a restart of their node", check(&[Pods, DaemonSets], checks::before_cni),
             "the pod began before the CNI on the node, and its containers restart in the same sandbox, which has no network",
@@ -590,28 +528,22 @@ pub static SYMPTOMS: &[Symptom] = {
             "https://github.com/tigera/operator/issues/3193"),
         symptom("token-owner", "Volumes are not mounted: the kubelet cannot give a token an owner on Windows",
             mount(&["chown…not supported by windows"]),
-            "the pod has runAsUser, so that the kubelet sets the owner of its token, which Windows does not have; kubelets since 1.30.9 and \
-             1.31 leave it out. A pod with runAsUser is often one for Linux, without a nodeSelector",
-            "for Linux: write `nodeSelector: {kubernetes.io/os: linux}` into the pod. For Windows: remove runAsUser from its securityContext, \
-             which `kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.securityContext}'` shows, or upgrade the kubelet",
+            "the pod has runAsUser, so that the kubelet sets the owner of its token, which Windows does not have; kubelets since 1.30.9 and 1.31 leave it out. A pod with runAsUser is often one for Linux, without a nodeSelector",
+            "for Linux: write `nodeSelector: {kubernetes.io/os: linux}` into the pod. For Windows: remove runAsUser from its securityContext, which `kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.securityContext}'` shows, or upgrade the kubelet",
             "https://github.com/kubernetes/kubernetes/pull/125040"),
         symptom("csi-proxy", "Volumes are not mounted: csi-proxy does not answer", mount(&["csi-proxy"]),
             "csi-proxy is not installed on the node or does not run, or the driver uses another version of its API",
-            "install csi-proxy as a service of the node (`Get-Service csi-proxy`), or use a version of the driver that runs as HostProcess \
-             container",
+            "install csi-proxy as a service of the node (`Get-Service csi-proxy`), or use a version of the driver that runs as HostProcess container",
             "https://github.com/kubernetes-csi/csi-driver-smb/issues/233"),
         symptom("csi-driver-not-registered", "Volumes are not mounted: the CSI driver is not registered on the node",
             mount(&["not found in the list of registered csi drivers"]),
             "the DaemonSet of the driver for Windows is not installed, or has no ready pod on the node",
-            "`kubectl get csinode NODE -o jsonpath='{.spec.drivers[*].name}'` has those that are. Install the DaemonSet of the driver for \
-             Windows, and csi-proxy if it needs it",
+            "`kubectl get csinode NODE -o jsonpath='{.spec.drivers[*].name}'` has those that are. Install the DaemonSet of the driver for Windows, and csi-proxy if it needs it",
             "https://github.com/kubernetes-csi/csi-driver-smb/issues/427"),
         symptom("smb-cluster-name", "Volumes are not mounted: the SMB server has a name that only pods know",
             mount(&[".svc.…smbglobalmapping", ".svc\\…smbglobalmapping", ".svc/…smbglobalmapping"]),
             "the node mounts the share, and not the pod, and a node does not use the DNS of the cluster",
-            "write an address or a name that the node resolves into `source` of the volume: \
-             `kubectl get pv -o custom-columns=NAME:.metadata.name,SOURCE:.spec.csi.volumeAttributes.source`. On the node: \
-             `Resolve-DnsName SERVER`",
+            "write an address or a name that the node resolves into `source` of the volume: `kubectl get pv -o custom-columns=NAME:.metadata.name,SOURCE:.spec.csi.volumeAttributes.source`. On the node: `Resolve-DnsName SERVER`",
             "https://github.com/kubernetes-csi/csi-driver-smb/issues/294"),
         symptom("smb-server", "Volumes are not mounted: the node does not reach the SMB server or its share",
             mount(&["smbglobalmapping…system error 53", "smbglobalmapping…system error 67", "smbglobalmapping…network path was not found"]),
@@ -623,14 +555,12 @@ pub static SYMPTOMS: &[Symptom] = {
                 "smbglobalmapping…user name or password is incorrect", "smbglobalmapping…network access is denied",
                 "smbglobalmapping…access is denied"]),
             "user or password in the Secret are wrong, the domain is missing before the user, or the user may not open the share",
-            "`kubectl get pv -o custom-columns=NAME:.metadata.name,SECRET:.spec.csi.nodeStageSecretRef.name` names the Secret: write \
-             `DOMAIN\\\\USER` as its username",
+            "`kubectl get pv -o custom-columns=NAME:.metadata.name,SECRET:.spec.csi.nodeStageSecretRef.name` names the Secret: write `DOMAIN\\\\USER` as its username",
             "https://github.com/kubernetes-csi/csi-driver-smb/issues/520"),
         symptom("smb-two-users", "Volumes are not mounted: the node is connected to the SMB server with another user",
             mount(&["smbglobalmapping…system error 1219"]),
             "Windows connects to a server as one user only",
-            "use one Secret for all shares of the server. On the node: `Get-SmbGlobalMapping`, and `Remove-SmbGlobalMapping -RemotePath PATH` \
-             for those that no pod uses",
+            "use one Secret for all shares of the server. On the node: `Get-SmbGlobalMapping`, and `Remove-SmbGlobalMapping -RemotePath PATH` for those that no pod uses",
             "https://github.com/kubernetes-csi/csi-driver-smb/issues/219"),
         symptom("mount-symlink", "Containers do not start: a link of a volume cannot be resolved",
             Detection::Errors {
@@ -638,8 +568,7 @@ pub static SYMPTOMS: &[Symptom] = {
                 reasons: &[FAILED, "FailedMount"],
                 texts: &["failed to resolve symlink", "cannot read link"],
             },
-            "the mounted path is a link that this version of containerd or of the kubelet does not follow on Windows, as with SMB \
-             shares and `subPath`",
+            "the mounted path is a link that this version of containerd or of the kubelet does not follow on Windows, as with SMB shares and `subPath`",
             "upgrade containerd and the kubelet (`kubectl get node NODE -o wide` has the versions), or mount the share without `subPath`",
             "https://github.com/kubernetes/kubernetes/issues/94213"),
         symptom("hcn-namespace", "Pods stay Terminating: HNS does not remove their namespace",
@@ -649,13 +578,11 @@ pub static SYMPTOMS: &[Symptom] = {
             "https://github.com/projectcalico/calico/issues/6974"),
         symptom("stuck-terminating", "Pods stay Terminating", check(&[Pods], checks::terminating),
             "a handle to a file of a volume is open, the container runtime does not end a container, or the node does not answer",
-            "look at the node first, `kubectl get node NODE`: if it is not ready, solve that. Pods with several subPath mounts: see known \
-             issue kubernetes-112630",
+            "look at the node first, `kubectl get node NODE`: if it is not ready, solve that. Pods with several subPath mounts: see known issue kubernetes-112630",
             "https://github.com/kubernetes/kubernetes/issues/112630").effect(),
         symptom("duplicate-address", "Two pods have the same address", check(&[Pods, EndpointSlices], checks::duplicate_addresses),
             "an endpoint of a former pod was not removed, or the address was given twice",
-            "`kubectl get pods -A -o wide` has the addresses. Drain the node of the affected pods, and delete the pods. On the node, see \
-             duplicate-hns-endpoint",
+            "`kubectl get pods -A -o wide` has the addresses. Drain the node of the affected pods, and delete the pods. On the node, see duplicate-hns-endpoint",
             "https://github.com/Azure/AKS/issues/5653"),
         symptom("dns-policy", "DNS does not resolve names of the cluster in a pod", check(&[Pods], checks::dns_policy),
             "`ClusterFirstWithHostNet` is not supported for pods on Windows nodes with a network of their own",
@@ -701,8 +628,7 @@ pub static SYMPTOMS: &[Symptom] = {
             "https://github.com/Azure/AKS/issues/5653"),
         symptom("hns-problem", "An agent reports a problem of the host network service", check(&[Nodes, NodeConfigs], checks::network_problems),
             "HNS has two endpoints with one address, endpoints of former pods, or has lost the load balancers of kube-proxy",
-            "act on the text: `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data` for endpoints, and a restart of kube-proxy for \
-             load balancers",
+            "act on the text: `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data` for endpoints, and a restart of kube-proxy for load balancers",
             "docs/delivery/agent.md#the-network-of-nodes"),
         symptom("hns-endpoint-missing", "Running pods have no network, because HNS has lost their endpoints",
             agent_and_pods(checks::missing_endpoints, "hnsdiag list endpoints"),
@@ -712,8 +638,7 @@ pub static SYMPTOMS: &[Symptom] = {
         symptom("service-stopped", "A service that the node needs does not run",
             agent(checks::stopped_service, "Get-Service kubelet, containerd, kube-proxy, hns, vmcompute"),
             "the service has ended or was stopped; the end of its own log, or the event log of the system, says why",
-            "start the service, `Start-Service NAME`, and look at its log. In the facts of the node is whether Windows starts it again: \
-             status.facts of its WindowsNodeConfig",
+            "start the service, `Start-Service NAME`, and look at its log. In the facts of the node is whether Windows starts it again: status.facts of its WindowsNodeConfig",
             TIPS).effect(),
         symptom("kubelet-port", "kubectl logs, exec and port-forward do not reach the pods of a node",
             agent(checks::kubelet_port, "Get-NetTCPConnection -State Listen -LocalPort 10250"),
@@ -722,10 +647,8 @@ pub static SYMPTOMS: &[Symptom] = {
             "https://kubernetes.io/docs/reference/networking/ports-and-protocols/"),
         symptom("mtu", "Large packets are lost: transfers begin and then stop",
             agent(checks::larger_mtu, "netsh interface ipv4 show subinterfaces"),
-            "a virtual adapter for containers has another MTU than the adapter or the network of the machine: HNS does not take \
-             it over when it creates its switch",
-            "set the MTU of the machine's network at each virtual adapter: `netsh interface ipv4 set subinterface NAME \
-             mtu=MTU store=persistent`",
+            "a virtual adapter for containers has another MTU than the adapter or the network of the machine: HNS does not take it over when it creates its switch",
+            "set the MTU of the machine's network at each virtual adapter: `netsh interface ipv4 set subinterface NAME mtu=MTU store=persistent`",
             "https://github.com/microsoft/SDN/issues/84"),
         symptom("load-balancers-lost", "Services do not answer after a restart of the host network service",
             agent_and_pods(checks::no_load_balancer, "hnsdiag list loadbalancers"),
@@ -741,15 +664,12 @@ pub static SYMPTOMS: &[Symptom] = {
             log(&["kube-proxy"], &["windsr feature gate not enabled", "winoverlay feature gate not enabled", "source-vip flag not set",
                 "kube_network and network-flag not initialized"],
                 "Select-String 'not enabled|not set|not initialized' C:\\var\\log\\kube-proxy\\*.log"),
-            "with Direct Server Return or an overlay network kube-proxy needs their feature gates, and with an overlay network an address \
-             for its own packets; without KUBE_NETWORK it does not know its network",
-            "start kube-proxy with `--feature-gates=WinDSR=true,WinOverlay=true --source-vip=ADDRESS`, as far as the text names them, and with \
-             KUBE_NETWORK, which a profile of winpool renders",
+            "with Direct Server Return or an overlay network kube-proxy needs their feature gates, and with an overlay network an address for its own packets; without KUBE_NETWORK it does not know its network",
+            "start kube-proxy with `--feature-gates=WinDSR=true,WinOverlay=true --source-vip=ADDRESS`, as far as the text names them, and with KUBE_NETWORK, which a profile of winpool renders",
             "https://github.com/kubernetes/kubernetes/blob/v1.37.2/pkg/proxy/winkernel/proxier.go#L777"),
         symptom("load-balancer-refused", "HNS refuses the load balancer of a Service",
             log(&["kube-proxy"], &["the specified port already exists", "the switch-port was not found"], "hnsdiag list loadbalancers"),
-            "a port of the Service is reserved on the node, or HNS has no endpoint of a pod that kube-proxy names. Without its \
-             load balancer the Service does not answer on the node",
+            "a port of the Service is reserved on the node, or HNS has no endpoint of a pod that kube-proxy names. Without its load balancer the Service does not answer on the node",
             "restart kube-proxy on the node: `Restart-Service kube-proxy`, or delete its pod. If it recurs, install a newer update of Windows",
             "https://github.com/microsoft/hcsshim/issues/1043"),
         symptom("load-balancer-exists", "HNS has a load balancer that kube-proxy does not know",
@@ -761,16 +681,13 @@ pub static SYMPTOMS: &[Symptom] = {
             log(&[], &["kubelet.sock: bind: only one usage of each socket address"],
                 "Select-String 'kubelet.sock: bind' C:\\var\\log\\kubelet\\*.log"),
             "kubelet 1.31.0 does not remove this file before it listens on it; 1.31.1 does",
-            "on the node: `Remove-Item C:\\var\\lib\\kubelet\\device-plugins\\kubelet.sock; Start-Service kubelet`, and install a kubelet of \
-             1.31.1 or later",
+            "on the node: `Remove-Item C:\\var\\lib\\kubelet\\device-plugins\\kubelet.sock; Start-Service kubelet`, and install a kubelet of 1.31.1 or later",
             "https://github.com/kubernetes/kubernetes/issues/126965"),
         symptom("unknown-flag", "A service does not start: it does not know an option",
             log(&[], &["unknown flag", "unknown shorthand flag", "flag provided but not defined"],
                 "Select-String 'unknown flag' C:\\var\\log\\*.log, C:\\var\\log\\*\\*.log"),
             "the option was removed in this version of the program, or is misspelt; what starts the service still passes it",
-            "remove the named option. On the node: `nssm get kubelet AppParameters`, or `sc.exe qc kubelet`. With a distribution such as RKE2, \
-             which passes options itself, install a version that fits the kubelet: --cloud-config, for instance, was removed in 1.34, and \
-             RKE2 stopped to pass it in its next patch",
+            "remove the named option. On the node: `nssm get kubelet AppParameters`, or `sc.exe qc kubelet`. With a distribution such as RKE2, which passes options itself, install a version that fits the kubelet: --cloud-config, for instance, was removed in 1.34, and RKE2 stopped to pass it in its next patch",
             "https://github.com/rancher/rke2/issues/9591"),
         symptom("feature-gate", "A service does not start: a feature gate is unknown or locked",
             log(&[], &["unrecognized feature gate", "cannot set feature gate…locked to"],
@@ -784,23 +701,19 @@ pub static SYMPTOMS: &[Symptom] = {
                 "no kind \"…\" is registered for version", "failed to load toml", "failed to unmarshal toml"],
                 "Select-String 'strict decoding error' C:\\var\\log\\*.log, C:\\var\\log\\*\\*.log"),
             "a field of the file does not exist in this version of the program, or has an invalid value; the text names it",
-            "correct the file, which the text names, and restart the service: `Restart-Service kubelet`. A file of a profile that winpool \
-             renders for this version has only its fields",
+            "correct the file, which the text names, and restart the service: `Restart-Service kubelet`. A file of a profile that winpool renders for this version has only its fields",
             "https://github.com/kubernetes/kubernetes/blob/v1.37.2/cmd/kubelet/app/server.go#L220"),
         symptom("address-in-use", "A service does not start: another process listens on its address",
             log(&[], &["only one usage of each socket address", "address already in use"],
                 "Get-NetTCPConnection -State Listen | sort LocalPort"),
             "a second instance of the service, or another program, has the port or the socket",
-            "on the node: `Get-NetTCPConnection -State Listen -LocalPort PORT | select OwningProcess`, with the port in the text, and end one of \
-             the two",
+            "on the node: `Get-NetTCPConnection -State Listen -LocalPort PORT | select OwningProcess`, with the port in the text, and end one of the two",
             "https://learn.microsoft.com/windows/win32/winsock/windows-sockets-error-codes-2"),
         symptom("certificate-expired", "A service does not reach another: a certificate has expired or is not valid yet",
             log(&[], &["certificate has expired or is not yet valid", "part of the existing bootstrap client certificate…is expired"],
                 "Select-String 'certificate has expired' C:\\var\\log\\*.log, C:\\var\\log\\*\\*.log"),
-            "the certificate of the kubelet was not renewed while the node was off, that of the API server has expired, or the clock of the node \
-             is wrong",
-            "on the node: `w32tm /query /status`, and `kubectl get csr` for requests that nobody has approved. Join the node again if its \
-             certificate has expired: `kubeadm token create --print-join-command`",
+            "the certificate of the kubelet was not renewed while the node was off, that of the API server has expired, or the clock of the node is wrong",
+            "on the node: `w32tm /query /status`, and `kubectl get csr` for requests that nobody has approved. Join the node again if its certificate has expired: `kubeadm token create --print-join-command`",
             "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/"),
         symptom("not-authorized", "A service is refused by the API server",
             log(&[], &["unable to load bootstrap kubeconfig", "the server has asked for the client to provide credentials"],
@@ -811,18 +724,14 @@ pub static SYMPTOMS: &[Symptom] = {
         symptom("calico-strict-affinity-logged", "Calico does not start on a Windows node: it may lend addresses",
             log(&[], &["strict affinity should not be false"], "Select-String 'strict affinity' C:\\CalicoWindows\\logs\\*.log"),
             "the IPAM of Calico gives a Windows node no addresses while Linux nodes may borrow from its blocks",
-            "`kubectl patch ipamconfigurations default --type merge -p '{\"spec\":{\"strictAffinity\":true}}'`, or \
-             `calicoctl ipam configure --strictaffinity=true`",
+            "`kubectl patch ipamconfigurations default --type merge -p '{\"spec\":{\"strictAffinity\":true}}'`, or `calicoctl ipam configure --strictaffinity=true`",
             "https://github.com/rancher/rke2/issues/1691"),
         symptom("cni-network", "The CNI does not create its HNS network on a node",
             log(&[], &["failed to create hnsnetwork", "failed to create hostcomputenetwork", "failed to delete existing hnsnetwork",
                 "failed to get management ip from", "unable to create network ["],
                 "Get-HnsNetwork | select Name, Type, ManagementIP; Get-NetAdapter"),
-            "the adapter that the CNI is configured for does not exist or has no address, or a network of a former start is in the way; the \
-             code in the text says which",
-            "on the node: `Get-NetAdapter`, and set the name of the adapter in the configuration of the CNI. Remove what is left, after \
-             `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`: `Get-HnsNetwork | ? Name -eq NAME | Remove-HnsNetwork`, and \
-             start the CNI again",
+            "the adapter that the CNI is configured for does not exist or has no address, or a network of a former start is in the way; the code in the text says which",
+            "on the node: `Get-NetAdapter`, and set the name of the adapter in the configuration of the CNI. Remove what is left, after `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`: `Get-HnsNetwork | ? Name -eq NAME | Remove-HnsNetwork`, and start the CNI again",
             "https://github.com/flannel-io/flannel/blob/cdf760595c23292fd03ff4daf03638ac1ceef417/pkg/backend/hostgw/hostgw_windows.go#L158"),
         symptom("hns-lost", "kube-proxy does not reach the host network service",
             log(&["kube-proxy"], &["rpc server is unavailable", "(0x6ba)"], "Get-Service hns"),
@@ -839,8 +748,7 @@ pub static SYMPTOMS: &[Symptom] = {
         symptom("node-pleg-logged", "PLEG was not healthy lately, also if the node is Ready now",
             log(&["kubelet"], checks::PLEG, "Select-String 'PLEG is not healthy' C:\\var\\log\\kubelet\\*.log"),
             "the container runtime or the host compute service answers slowly, for instance because of pods whose limits are too low",
-            "look for pods that began at this time: `kubectl get pods -A --field-selector spec.nodeName=NODE --sort-by=.status.startTime`. Reserve memory and CPU for the system (`systemReserved` in the profile), and \
-             raise limits that are too low",
+            "look for pods that began at this time: `kubectl get pods -A --field-selector spec.nodeName=NODE --sort-by=.status.startTime`. Reserve memory and CPU for the system (`systemReserved` in the profile), and raise limits that are too low",
             "https://github.com/kubernetes/kubernetes/issues/93945").effect(),
         symptom("host-compute-slow", "The host compute service answers slowly",
             log(&["kubelet", "containerd"],
