@@ -1,89 +1,42 @@
 //! The placement of pods by their manifests, and its findings.
 
+use std::sync::LazyLock;
+
 use super::*;
+
+#[derive(serde::Deserialize)]
+struct Cases {
+    /// The case, `alone` or with `pool`, kind, spec, image, and the codes.
+    placed: Vec<[String; 6]>,
+    /// Kind, spec and image.
+    linux: Vec<[String; 3]>,
+}
+
+static CASES: LazyLock<Cases> = LazyLock::new(|| serde_saphyr::from_str(include_str!("placement.yaml")).unwrap());
+
+/// Pool `web`, whose class `older` boots another build.
+const POOL: &str = "---
+apiVersion: winpool.dev/v1alpha1
+kind: WindowsNodePool
+metadata: {name: web}
+spec:
+  windowsVersion: ltsc2022
+  nodeSelector: {matchLabels: {agentpool: web}}
+  taints: [{key: win, effect: NoSchedule}]
+  runtimeClasses:
+  - {name: windows}
+  - {name: isolated, isolation: HyperV}
+  - {name: older, isolation: HyperV, handler: runhcs-wcow-hypervisor-17763}
+";
 
 #[test]
 fn the_placement_of_a_pod_is_read_from_all_its_fields_and_the_other_manifests() {
-    let pool = "---\napiVersion: winpool.dev/v1alpha1\nkind: WindowsNodePool\nmetadata: {name: web}\nspec:\n  \
-                windowsVersion: \"ltsc2022\"\n  nodeSelector: {matchLabels: {agentpool: web}}\n  \
-                taints: [{key: win, effect: NoSchedule}]\n  \
-                runtimeClasses: [{name: windows}, {name: isolated, isolation: HyperV}]\n";
-    let windows = |more: &str| format!("os: {{name: windows}}, {more}");
-    let in_pool = |kind: &str, spec: &str, image: &str| pool.to_owned() + &pod(kind, spec, image);
-    let host_process = "hostNetwork: true, securityContext: {windowsOptions: {hostProcess: true, runAsUserName: NT AUTHORITY\\SYSTEM}}";
-    let core_2019 = "mcr.microsoft.com/windows/servercore:ltsc2019";
-    let build_2022 = "nodeSelector: {kubernetes.io/os: windows, node.kubernetes.io/windows-build: 10.0.20348}";
-    let class = windows("runtimeClassName: windows");
-    let class_and_build = format!("{class}, {build_2022}");
-    let table: [(&str, String, &[&str]); 17] = [
-        (
-            "a DaemonSet that selects the nodes of its class by itself",
-            in_pool("DaemonSet", &format!("{class_and_build}, tolerations: [{{operator: Exists}}]"), "a:1"),
-            &[],
-        ),
-        (
-            "a DaemonSet whose class has the toleration",
-            in_pool("DaemonSet", &class_and_build, "a:1"),
-            &["untolerated-taint"],
-        ),
-        (
-            "a DaemonSet that selects nothing without its class",
-            in_pool("DaemonSet", &class, "a:1"),
-            &["daemonset-runtime-class"],
-        ),
-        ("a build without a pool", pod("Pod", &windows(build_2022), core_2019), &["image-build"]),
-        (
-            "an unknown class may have Hyper-V isolation",
-            pod("Pod", &windows(&format!("runtimeClassName: other, {build_2022}")), core_2019),
-            &[],
-        ),
-        ("an unknown class may select any node", pod("Pod", &windows("runtimeClassName: other"), "a:1"), &[]),
-        ("a node name", pod("Pod", &windows("nodeName: win-1"), "a:1"), &[]),
-        (
-            "only the image suggests Windows",
-            pod("Pod", "restartPolicy: Never", core_2019),
-            &["os-selector-missing", "os-name-missing"],
-        ),
-        (
-            "only a toleration suggests Windows",
-            pod("Pod", "tolerations: [{key: os, value: windows}]", "a:1"),
-            &["os-selector-missing", "os-name-missing"],
-        ),
-        (
-            "the taint of the pool is tolerated",
-            in_pool("Pod", "tolerations: [{key: win, operator: Exists}]", "a:1"),
-            &["linux-tolerance"],
-        ),
-        ("another taint than the pool's", in_pool("Pod", "tolerations: [{key: os, operator: Exists}]", "a:1"), &[]),
-        ("the pool's class", in_pool("Pod", &class, "a:1"), &[]),
-        ("HostProcess runs on any host", in_pool("Pod", &format!("{class}, {host_process}"), core_2019), &[]),
-        (
-            "the Hyper-V handler of containerd boots the build of the host",
-            in_pool("Pod", &windows("runtimeClassName: isolated"), core_2019),
-            &["image-build"],
-        ),
-        (
-            "a custom Hyper-V handler may boot an older build",
-            in_pool("Pod", &windows("runtimeClassName: isolated"), core_2019)
-                .replace("isolation: HyperV", "isolation: HyperV, handler: runhcs-wcow-hypervisor-17763"),
-            &[],
-        ),
-        (
-            "a DaemonSet with an unknown class",
-            pod("DaemonSet", &windows("runtimeClassName: other"), "a:1"),
-            &["daemonset-runtime-class"],
-        ),
-        (
-            "a DaemonSet that tolerates more than the class",
-            in_pool("DaemonSet", &format!("{class_and_build}, tolerations: [{{operator: Exists}}]"), "a:1")
-                .replace("{kubernetes.io/os", "{kubernetes.io/arch: amd64, kubernetes.io/os"),
-            &[],
-        ),
-    ];
-    for (case, text, expected) in table {
+    for [case, place, kind, spec, image, expected] in &CASES.placed {
+        let pool = if place == "pool" { POOL } else { "" };
+        let text = pool.to_owned() + &pod(kind, spec, image);
         let found = check(&text).findings;
         let codes: Vec<_> = found.iter().map(|found| found.finding.code.name()).collect();
-        assert_eq!(codes, expected, "{case}: {found:?}\n{text}");
+        assert_eq!(codes.join(" "), *expected, "{case}: {found:?}\n{text}");
     }
 }
 
@@ -182,49 +135,8 @@ spec: {windowsVersion: ltsc2019, nodeSelector: {matchLabels: {agentpool: old}}}
 
 #[test]
 fn linux_workloads_have_no_findings_whatever_their_name() {
-    let everything = "tolerations: [{operator: Exists}]";
-    let linux = "nodeSelector: {kubernetes.io/os: linux}";
-    let affinity = |key: &str, operator: &str, value: &str| {
-        format!(
-            "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: \
-             [{{matchExpressions: [{{key: {key}, operator: {operator}, values: [{value}]}}]}}]}}}}}}"
-        )
-    };
-    let table = [
-        pod("Deployment", "hostNetwork: true", "quay.io/openshift/windows-machine-config-operator:v10.15"),
-        pod("Deployment", "restartPolicy: Always", "registry.k8s.io/gmsa-webhook/k8s-gmsa-webhook:v0.5.0"),
-        pod("Deployment", "restartPolicy: Always", "example.com/windows-gmsa-webhook:v0.5.0"),
-        pod("Pod", "restartPolicy: Always", "docker.io/dockurr/windows:4.35"),
-        pod("Deployment", "restartPolicy: Always", "nginx:1.27-alpine"),
-        pod("Deployment", linux, "nginx"),
-        pod("DaemonSet", &format!("{linux}, {everything}, hostNetwork: true"), "registry.k8s.io/kube-proxy:v1.34.0"),
-        pod(
-            "DaemonSet",
-            &format!("os: {{name: linux}}, {linux}, {everything}"),
-            "quay.io/prometheus/node-exporter:v1.9.1",
-        ),
-        pod(
-            "DaemonSet",
-            &format!("{everything}, {}", affinity("kubernetes.io/os", "In", "linux")),
-            "calico/node:v3.30.0",
-        ),
-        pod("DaemonSet", &format!("{everything}, {}", affinity("kubernetes.io/os", "NotIn", "windows")), "a:1"),
-        pod(
-            "DaemonSet",
-            &format!(
-                "{everything}, {}",
-                affinity("kubernetes.azure.com/os-sku", "NotIn", "Windows2019, Windows2022, Windows2025")
-            ),
-            "a:1",
-        ),
-        pod(
-            "DaemonSet",
-            &format!("{everything}, nodeSelector: {{gpu: 'true'}}"),
-            "nvcr.io/nvidia/k8s-device-plugin:v0.17.1",
-        ),
-        pod("DaemonSet", "tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]", "a:1"),
-    ];
-    for text in table {
+    for [kind, spec, image] in &CASES.linux {
+        let text = pod(kind, spec, image);
         for text in [text.clone(), POOLS.to_owned() + &text] {
             let found = check(&text).findings;
             assert!(found.is_empty(), "{found:?}\n{text}");
