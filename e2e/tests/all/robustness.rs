@@ -7,7 +7,6 @@ mod conflicts;
 mod half_open;
 mod kubelets;
 mod large_objects;
-mod neighbours;
 mod pressure;
 mod proxy;
 mod refusals;
