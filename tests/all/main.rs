@@ -21,7 +21,6 @@ mod gitops;
 mod golden;
 mod golden_cluster_api;
 mod golden_platforms;
-mod golden_samples;
 mod known_issues;
 mod kube_proxy;
 mod lint;
