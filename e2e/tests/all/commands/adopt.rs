@@ -1,7 +1,6 @@
-//! `winpool adopt`: its output is applied in mode Observe and then Enforce, on nodes and RuntimeClasses made by hand.
+//! `winpool adopt` and `winpool recommend` with what kubelets show through the API server.
 
 use std::{
-    collections::BTreeMap,
     fs,
     process::{Command, Stdio},
 };
@@ -14,132 +13,19 @@ use e2e::{
     certificates::Authority,
     cluster::{Cluster, SOON, create, edit, pool_spec},
     control_plane::{Options, User},
-    kubelet::SimulatedNode,
     network::free_port,
     node_network::{NODE_ADDRESS, NodeNetwork},
     operator::{binary, winpool},
     wait::until,
 };
 use jiff::Timestamp;
-use kube::{
-    ResourceExt,
-    api::{ListParams, Patch, PatchParams},
-};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{CommandOutput, run, writes};
 use crate::registry::server::Server;
 
 const SERVER_2022: &str = "10.0.20348.4529";
-const SERVER_2019: &str = "10.0.17763.5329";
-
-/// A fleet with the taints of several platforms.
-fn fleet() -> Vec<SimulatedNode> {
-    let node = |name: &str, kernel: &str, key: &str, pool: &str| SimulatedNode::windows(name, kernel).label(key, pool);
-    vec![
-        node("aks-1", SERVER_2022, "agentpool", "win22"),
-        node("aks-2", SERVER_2022, "agentpool", "win22"),
-        node("eks-1", SERVER_2019, "eks.amazonaws.com/nodegroup", "Legacy").taint("os", "windows", "NoSchedule"),
-        node("eks-2", SERVER_2019, "eks.amazonaws.com/nodegroup", "Legacy").taint("os", "windows", "NoSchedule"),
-        node("gke-1", SERVER_2022, "cloud.google.com/gke-nodepool", "shop")
-            .taint("node.kubernetes.io/os", "windows", "NoSchedule")
-            .taint("team", "shop", "NoSchedule"),
-        SimulatedNode::windows("ocp-1", SERVER_2022).taint("os", "Windows", "NoSchedule").label("rack", "7"),
-        SimulatedNode::linux("linux-1"),
-    ]
-}
-
-/// Creates a RuntimeClass for a build.
-async fn add_class(cluster: &Cluster, name: &str, build: &str, tolerations: Value) {
-    let selector = json!({
-        "kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": build,
-    });
-    let class = json!({
-        "metadata": { "name": name }, "handler": "runhcs-wcow-process",
-        "scheduling": { "nodeSelector": selector, "tolerations": tolerations },
-    });
-    create(&cluster.classes(), class).await.unwrap();
-}
-
-/// What must not change: the taints and the labels of others on each node, and the resource version of each RuntimeClass.
-async fn foreign_state(cluster: &Cluster) -> BTreeMap<String, Value> {
-    let nodes = cluster.nodes().list(&ListParams::default()).await.unwrap();
-    let of_node = |node: k8s_openapi::api::core::v1::Node| {
-        let mut labels = node.labels().clone();
-        labels.retain(|key, _| !key.starts_with("winpool.dev/") && !key.starts_with("runs.winpool.dev/"));
-        let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
-        (format!("node {}", node.name_any()), json!({ "labels": labels, "taints": taints }))
-    };
-    let classes = cluster.classes().list(&ListParams::default()).await.unwrap();
-    let classes =
-        classes.items.into_iter().map(|class| (format!("class {}", class.name_any()), json!(class.resource_version())));
-    nodes.items.into_iter().map(of_node).chain(classes).collect()
-}
-
-/// The output of `winpool adopt` as a file.
-fn adopted(cluster: &Cluster) -> (String, String) {
-    let output = run(cluster, &["adopt"]);
-    assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{}", output.stdout);
-    let file = cluster.control_plane.directory().join("adopted.yaml");
-    fs::write(&file, &output.stdout).unwrap();
-    (file.to_str().unwrap().to_owned(), output.stdout)
-}
-
-async fn enforce(cluster: &Cluster, pool: &str, nodes: &[&str]) {
-    cluster.edit_pool(pool, json!({ "spec": { "mode": "Enforce" } })).await.unwrap();
-    for node in nodes {
-        cluster.until_pool_of(node, Some(pool)).await.unwrap();
-    }
-    cluster.until_ready(pool).await.unwrap();
-}
-
-#[tokio::test]
-async fn adopted_pools_change_no_taint_no_foreign_label_and_no_class_of_a_consistent_cluster() {
-    let cluster = Cluster::start().await.unwrap();
-    let _kubelets = cluster.start_kubelets(fleet()).await.unwrap();
-    let exact = json!([{ "key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule" }]);
-    add_class(&cluster, "windows-2019", "10.0.17763", exact).await;
-    let any_os =
-        json!([{ "key": "os", "operator": "Exists" }, { "key": "node.kubernetes.io/os", "operator": "Exists" }]);
-    add_class(&cluster, "windows-2022", "10.0.20348", any_os).await;
-    let before = foreign_state(&cluster).await;
-
-    let (file, text) = adopted(&cluster);
-    let nothing = "# In mode Enforce, winpool adds its own labels and annotations to the nodes, and changes no taint";
-    assert_eq!(text.matches(nothing).count(), 4, "{text}");
-    assert!(!text.contains("adopt: true"), "{text}");
-    assert_eq!(writes(&cluster), [], "winpool adopt writes nothing");
-
-    let operator = cluster.start_operator(&[], &[]).await.unwrap();
-    cluster.kubectl(&["apply", "-f", &file]).unwrap();
-    let pools: [(&str, &[&str]); 4] = [
-        ("win22", &["aks-1", "aks-2"]),
-        ("legacy", &["eks-1", "eks-2"]),
-        ("shop", &["gke-1"]),
-        ("windows-ltsc2022", &["ocp-1"]),
-    ];
-    for (pool, nodes) in pools {
-        cluster.until_condition(pool, "Ready", "True", "Observing").await.unwrap();
-        assert_eq!(cluster.status(pool).await.unwrap().nodes.matched as usize, nodes.len(), "{pool}");
-    }
-    cluster.until_idle().await.unwrap();
-    assert_eq!(foreign_state(&cluster).await, before);
-    assert!(cluster.node_changes().unwrap().is_empty(), "mode Observe changes no node");
-
-    let output = run(&cluster, &["adopt"]);
-    assert_eq!(output.status, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("6 nodes already belong to a pool"), "{}", output.stderr);
-
-    for (pool, nodes) in pools {
-        enforce(&cluster, pool, nodes).await;
-    }
-    cluster.until_idle().await.unwrap();
-    assert_eq!(foreign_state(&cluster).await, before);
-    let output = run(&cluster, &["plan"]);
-    assert_eq!(output.status, 0, "{}{}", output.stdout, output.stderr);
-    operator.stop().await.unwrap();
-    cluster.nothing_was_forbidden().unwrap();
-}
 
 /// The configuration in use that each of these kubelets shows at `/configz`, and what it measures, by the path of a request.
 fn kubelet(path: &str) -> Response {
