@@ -293,27 +293,6 @@ mod tests {
     }
 
     #[test]
-    fn all_errors_are_reported_at_once() {
-        let spec = json!({
-            "kubelet": {
-                "systemReserved": {"memory": "x"},
-                "imageGC": {"lowThresholdPercent": 85},
-                "extra": {"cgroupDriver": "systemd"},
-            },
-            "pauseImage": {"source": "Custom"},
-        });
-        let problems = checked(spec).unwrap_err();
-        let paths = problems.iter().map(|problem| problem.path.as_str()).collect::<Vec<_>>();
-        let expected = [
-            "spec.kubelet.systemReserved.memory",
-            "spec.kubelet.imageGC.lowThresholdPercent",
-            "spec.kubelet.extra.cgroupDriver",
-            "spec.pauseImage.repository",
-        ];
-        assert_eq!(paths, expected);
-    }
-
-    #[test]
     fn suspicious_values_are_accepted_with_a_warning() {
         let table = [
             (kubelet_with("systemReserved", json!({})), "kubelet.systemReserved.memory"),
