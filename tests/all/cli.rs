@@ -282,31 +282,6 @@ fn what_cannot_be_rendered_for_a_minor_is_a_problem_of_the_profile() {
 }
 
 #[test]
-fn all_problems_are_reported_at_once_without_names_of_rust_types() {
-    let bad = POOLS
-        .replace(
-            "windowsVersion: \"ltsc2022\"\n  nodeSelector: {matchLabels: {agentpool: web}}",
-            "windowsVersion: 1809\n  mode: Watch",
-        )
-        .replace("effect: NoSchedule}]", "effect: NoSchedule}, {key: batch, effect: NoSchedule}]\n  paused: 1")
-        .replace("endpoints: [", "endpoints: [5, ");
-    let folder = folder(&[("pools.yaml", &bad)]);
-    let output = winpool(folder.path(), &["render", "-f", "pools.yaml"]);
-    assert_eq!(output.status, 1, "{}", output.stderr);
-    let lines: Vec<_> = output.stderr.lines().skip(1).collect();
-    let expected = [
-        "pools.yaml:6: spec.containerd.registryMirrors[0].endpoints[0]: must be a string, not 5: write \"5\" in quotes",
-        "pools.yaml:11: spec.nodeSelector: no nodes are selected: write either spec.nodeSelector, or spec.fallback: true for \
-         the nodes that no other pool matches",
-        "pools.yaml:12: spec.windowsVersion: must be a string, not 1809: write \"1809\" in quotes",
-        "pools.yaml:13: spec.mode: unsupported value \"Watch\": write one of Enforce, Observe",
-        "pools.yaml:22: spec.taints[1]: a node can have one taint batch:NoSchedule: remove the duplicate",
-        "pools.yaml:23: spec.paused: must be true or false, not 1: write true or false",
-    ];
-    assert_eq!(lines, expected);
-}
-
-#[test]
 fn what_does_not_work_on_a_node_is_a_problem_of_the_profile_with_the_name_of_the_node() {
     let with = |settings: &str| POOLS.replace("spec:\n  containerd:", &format!("spec:\n  {settings}\n  containerd:"));
     let small = NODES.replace("  status:\n", "  status:\n    capacity: {cpu: \"4\", memory: 1Gi, pods: \"110\"}\n");
