@@ -143,7 +143,7 @@ fn of_pods() -> Vec<Case> {
     let terminating = |text: &str| {
         fleet(|fleet| {
             fleet.pod_metadata = json!({"deletionTimestamp": "2026-11-26T02:00:00Z"});
-            fleet.events(vec!["FailedKillPod"], text);
+            fleet.events(&["FailedKillPod"], text);
         })
     };
     // kubelet.exe 1.37.2 with containerd.exe 2.4.2 under Wine; Windows has a text for the code (projectcalico/calico#6974)
