@@ -117,15 +117,6 @@ impl WorkloadFixture {
         self.until_absent(self.name, "OSMismatch").await.unwrap();
     }
 
-    /// Waits until the pool counts these pods: all, those that cannot run, the suspected and the unknown.
-    async fn until_counts(&self, expected: [u32; 4]) {
-        let counts = || async {
-            let counts = self.status(self.name).await?.workloads.unwrap_or_default();
-            Ok([counts.pods, counts.cannot_run, counts.suspected, counts.unknown])
-        };
-        until("the pods are counted", COUNTED, counts, |counts| *counts == expected).await.unwrap();
-    }
-
     /// Waits for a warning about an object of the namespace, which must have been emitted once, and returns its
     /// message.
     async fn until_warned(&self, object: &str, reason: &str) -> String {
