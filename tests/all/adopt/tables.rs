@@ -1,11 +1,29 @@
 //! The rules of `winpool adopt`, as tables of nodes and classes and what is written for them.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 use serde_json::{Value, json};
 use winpool_api::Mode;
 use winpool_check::adopt::{AdoptedPool, OmissionReason};
 
 use super::{adoption, apply, class};
 use winpool_model::{CLASS, Model, NODE, POOL, node, pool};
+
+#[derive(Deserialize)]
+struct Cases {
+    groups: Vec<Group>,
+    taints: Vec<(Vec<Vec<String>>, Vec<String>)>,
+    classes: Vec<(String, Value, Value, String)>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    nodes: Vec<(u32, Value)>,
+    pools: Vec<String>,
+}
+
+static CASES: LazyLock<Cases> = LazyLock::new(|| serde_saphyr::from_str(include_str!("tables.yaml")).unwrap());
 
 /// A cluster with these nodes, named `n0`, `n1` and so on: build, labels and taints as `key=value:Effect`.
 fn cluster(nodes: &[(u32, Value, &[&str])]) -> Model {
@@ -31,62 +49,16 @@ fn pools(model: &Model) -> Vec<String> {
 
 #[test]
 fn nodes_are_grouped_by_build_and_by_the_label_of_their_platform() {
-    let table: [(&[(u32, Value, &[&str])], &[&str]); 7] = [
-        (
-            &[(20348, json!({"agentpool": "web"}), &[]), (20348, json!({"agentpool": "web"}), &[])],
-            &["web: agentpool=web: n0 n1"],
-        ),
-        (
-            &[(20348, json!({"agentpool": "web"}), &[]), (26100, json!({"agentpool": "web"}), &[])],
-            &[
-                "web-ltsc2022: agentpool=web,node.kubernetes.io/windows-build=10.0.20348: n0",
-                "web-ltsc2025: agentpool=web,node.kubernetes.io/windows-build=10.0.26100: n1",
-            ],
-        ),
-        // A label that takes precedence is excluded by the others.
-        (
-            &[
-                (20348, json!({"kubernetes.azure.com/agentpool": "web", "agentpool": "web"}), &[]),
-                (20348, json!({"agentpool": "web"}), &[]),
-                (20348, json!({}), &[]),
-            ],
-            &[
-                "web-59ef94: kubernetes.azure.com/agentpool=web: n0",
-                "web-fe4dac: agentpool=web,!kubernetes.azure.com/agentpool: n1",
-                "windows-ltsc2022: node.kubernetes.io/windows-build=10.0.20348,!kubernetes.azure.com/agentpool,!agentpool: n2",
-            ],
-        ),
-        (
-            &[(17763, json!({}), &[]), (20348, json!({}), &[]), (30000, json!({}), &[])],
-            &[
-                "windows-ltsc2019: node.kubernetes.io/windows-build=10.0.17763: n0",
-                "windows-ltsc2022: node.kubernetes.io/windows-build=10.0.20348: n1",
-                "windows-30000: node.kubernetes.io/windows-build=10.0.30000: n2",
-            ],
-        ),
-        // Names are DNS labels, and unique.
-        (
-            &[
-                (20348, json!({"karpenter.sh/nodepool": "Web_2.x"}), &[]),
-                (20348, json!({"karpenter.sh/nodepool": ""}), &[]),
-            ],
-            &["windows-ltsc2022: karpenter.sh/nodepool=: n1", "web-2-x: karpenter.sh/nodepool=Web_2.x: n0"],
-        ),
-        (
-            &[(20348, json!({"agentpool": "web"}), &[]), (20348, json!({"eks.amazonaws.com/nodegroup": "WEB"}), &[])],
-            &["web-fe4dac: agentpool=web: n0", "web-952925: eks.amazonaws.com/nodegroup=WEB: n1"],
-        ),
-        (&[(20348, json!({"cloud.google.com/gke-nodepool": "existing"}), &[])], &[]),
-    ];
-    for (nodes, expected) in table {
-        let mut model = cluster(nodes);
+    for Group { nodes, pools: expected } in &CASES.groups {
+        let nodes: Vec<_> = nodes.iter().map(|(build, labels)| (*build, labels.clone(), &[][..])).collect();
+        let mut model = cluster(&nodes);
         let selector = json!({"matchLabels": {"cloud.google.com/gke-nodepool": "existing"}});
         model.put(
             POOL,
             "existing",
             pool(json!({"windowsVersion": "ltsc2022", "nodeSelector": selector, "mode": "Observe"})),
         );
-        assert_eq!(pools(&model), expected, "{nodes:?}");
+        assert_eq!(pools(&model), *expected, "{nodes:?}");
         assert_eq!(adoption(&model).problems, []);
     }
 }
@@ -127,41 +99,10 @@ fn taints(pool: &AdoptedPool) -> Vec<String> {
 
 #[test]
 fn the_taints_of_a_pool_are_the_permanent_ones_that_its_nodes_have_in_common() {
-    let table: [(&[&[&str]], &[&str]); 11] = [
-        (&[&[], &[]], &[]),
-        (&[&["os=windows:NoSchedule"], &["os=windows:NoSchedule"]], &["os=windows:NoSchedule"]),
-        (&[&["os=windows:NoSchedule"], &[]], &["os=windows:NoSchedule"]),
-        // The most frequent one that keeps Linux pods off, or the default.
-        (
-            &[&["os=Windows:NoSchedule"], &["os=windows:NoSchedule"], &["os=Windows:NoSchedule"]],
-            &["os=Windows:NoSchedule", "replaces os=windows:NoSchedule"],
-        ),
-        (
-            &[&["os=Windows:NoSchedule"], &["os=windows:NoSchedule"]],
-            &["os=windows:NoSchedule", "replaces os=Windows:NoSchedule"],
-        ),
-        (
-            &[&["os=windows:NoSchedule", "sku=Windows:NoSchedule"], &["os=windows:NoSchedule"]],
-            &["os=windows:NoSchedule", "replaces sku=Windows:NoSchedule"],
-        ),
-        (&[&["os=windows:NoSchedule", "sku=Windows:NoSchedule"]], &["os=windows:NoSchedule", "sku=Windows:NoSchedule"]),
-        // Another effect has another purpose.
-        (
-            &[&["os=windows:NoExecute"], &["os=windows:NoSchedule"]],
-            &["os=windows:NoSchedule", "not os=windows:NoExecute n0"],
-        ),
-        // Taints for other purposes.
-        (
-            &[&["team=a:NoSchedule", "gpu:NoSchedule"], &["team=a:NoSchedule"]],
-            &["team=a:NoSchedule", "not gpu:NoSchedule n0"],
-        ),
-        // Taints that follow the state of the node, and those of other components.
-        (&[&["node.kubernetes.io/not-ready:NoSchedule", "karpenter.sh/disrupted:NoSchedule"]], &[]),
-        (&[&["node.kubernetes.io/os=windows:NoSchedule"]], &["node.kubernetes.io/os=windows:NoSchedule"]),
-    ];
-    for (nodes, expected) in table {
-        let nodes: Vec<_> = nodes.iter().map(|taints| (20348, json!({"agentpool": "a"}), *taints)).collect();
-        assert_eq!(taints(&adoption(&cluster(&nodes)).pools[0]), expected, "{nodes:?}");
+    for (nodes, expected) in &CASES.taints {
+        let all: Vec<Vec<_>> = nodes.iter().map(|taints| taints.iter().map(String::as_str).collect()).collect();
+        let nodes: Vec<_> = all.iter().map(|taints| (20348, json!({"agentpool": "a"}), &taints[..])).collect();
+        assert_eq!(taints(&adoption(&cluster(&nodes)).pools[0]), *expected, "{nodes:?}");
     }
 }
 
@@ -185,52 +126,12 @@ fn no_two_pools_replace_the_taints_of_each_other() {
 
 #[test]
 fn a_class_is_in_the_pool_if_a_pool_can_express_it_and_is_adopted_if_it_differs() {
-    let exact = json!({"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "node.kubernetes.io/windows-build": "10.0.20348"});
-    let with = |key: &str, value: &str| {
-        let mut selector = exact.clone();
-        selector[key] = json!(value);
-        selector
-    };
-    let tolerates = json!([{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]);
-    let process = "runhcs-wcow-process";
-    let runs =
-        json!({"kubernetes.io/os": "windows", "kubernetes.io/arch": "amd64", "runs.winpool.dev/ltsc2022": "true"});
-    let table = [
-        (class(process, &exact, &tolerates), "Process Build"),
-        (class("docker", &exact, &tolerates), "Process Build docker"),
-        // The same taint in another form.
-        (class(process, &exact, &json!([{"key": "os", "operator": "Exists"}])), "Process Build"),
-        (class(process, &exact, &json!([{"operator": "Exists"}])), "Process Build"),
-        (class(process, &runs, &tolerates), "Process Compatible"),
-        (class(process, &with("winpool.dev/pool", "web"), &tolerates), "Process Pool"),
-        (
-            class(process, &exact, &json!([])),
-            "Process Build adopt: RuntimeClass c was not created by winpool and differs from the spec: no toleration for \
-             os=windows:NoSchedule",
-        ),
-        (
-            class("runhcs-wcow-hypervisor", &exact, &tolerates),
-            "HyperV Build adopt: RuntimeClass c was not created by winpool and differs from the spec: different overhead",
-        ),
-        (
-            class(process, &json!({"node.kubernetes.io/windows-build": "10.0.20348"}), &tolerates),
-            "Process Build adopt: RuntimeClass c was not created by winpool and differs from the spec: nodeSelector \
-             node.kubernetes.io/windows-build=10.0.20348 instead of \
-             kubernetes.io/arch=amd64,kubernetes.io/os=windows,node.kubernetes.io/windows-build=10.0.20348",
-        ),
-        (class(process, &json!({"kubernetes.io/os": "windows"}), &tolerates), "not: kubernetes.io/os=windows"),
-        (class(process, &json!({"agentpool": "web"}), &tolerates), "not: agentpool=web"),
-        (class(process, &json!({}), &tolerates), "not: "),
-        // For other nodes.
-        (class(process, &with("node.kubernetes.io/windows-build", "10.0.17763"), &tolerates), ""),
-        (class(process, &json!({"agentpool": "batch"}), &tolerates), ""),
-        (class("runsc", &json!({}), &tolerates), ""),
-    ];
-    for (class, expected) in table {
+    for (handler, selector, tolerations, expected) in &CASES.classes {
+        let class = class(handler, selector, tolerations);
         let mut model = cluster(&[(20348, json!({"agentpool": "web"}), &["os=windows:NoSchedule"])]);
         model.put(CLASS, "c", class.clone());
         let adoption = adoption(&model);
-        assert_eq!(described(&adoption.pools[0]), expected, "{class}");
+        assert_eq!(described(&adoption.pools[0]), *expected, "{class}");
         assert_eq!(adoption.pools[0].changes.is_empty(), !expected.contains("adopt"), "{class}");
     }
 }

@@ -42,84 +42,20 @@ fn counts(cluster: &Cluster, pool: &str) -> (u32, u32, u32, u32) {
 
 #[test]
 fn the_most_reliable_evidence_decides_and_is_named() {
-    const OLD: &str = "mcr.microsoft.com/windows/servercore:ltsc2019";
-    const NEW: &str = "mcr.microsoft.com/windows/servercore:ltsc2022";
-    let (for_2019, for_2022): (&[&str], &[&str]) = (&["windows/amd64 10.0.17763.1"], &["windows/amd64 10.0.20348.1"]);
-    let rebuild = "Rebuild it on ltsc2022, or use pool batch";
-    // The image, its platforms in the registry, the status of the pod; the message, and the counts.
-    let table: [(&str, &[&str], Value, Option<(&str, &str)>, (u32, u32, u32, u32)); 11] = [
-        (APP, &[], json!({}), None, (1, 0, 0, 1)),
-        (APP, &["windows/amd64 10.0.20348.1000"], json!({}), None, (1, 0, 0, 0)),
-        (NEW, &[], json!({}), None, (1, 0, 0, 1)),
-        (
-            OLD,
-            &[],
-            json!({}),
-            Some((
-                "probably does not run on 10.0.20348.1000: according to its name it is for 10.0.17763 (ltsc2019), and the node runs only images for 10.0.20348 (ltsc2022)",
-                rebuild,
-            )),
-            (1, 0, 1, 0),
-        ),
-        (OLD, for_2022, json!({}), None, (1, 0, 0, 0)),
-        (
-            NEW,
-            for_2019,
-            json!({}),
-            Some((
-                "does not run on 10.0.20348.1000: according to its registry it is for 10.0.17763.1 (ltsc2019)",
-                rebuild,
-            )),
-            (1, 1, 0, 0),
-        ),
-        (OLD, for_2019, running(), None, (1, 0, 0, 0)),
-        (
-            NEW,
-            for_2022,
-            waiting(NO_MATCH),
-            Some((
-                "does not run on 10.0.20348.1000: the container runtime reports: no match for platform in manifest",
-                "Rebuild it on ltsc2022",
-            )),
-            (1, 1, 0, 0),
-        ),
-        (
-            OLD,
-            &[],
-            waiting(NO_MATCH),
-            Some((
-                "does not run on 10.0.20348.1000: the container runtime reports: no match for platform in manifest",
-                rebuild,
-            )),
-            (1, 1, 0, 0),
-        ),
-        (
-            APP,
-            &["linux/amd64", "linux/arm64"],
-            json!({}),
-            Some((
-                "does not run on 10.0.20348.1000: according to its registry it is for linux/amd64, linux/arm64 only",
-                "Build it for ltsc2022, or select kubernetes.io/os=linux",
-            )),
-            (1, 1, 0, 0),
-        ),
-        (
-            NEW,
-            &["windows/arm64 10.0.20348.1"],
-            json!({}),
-            Some((
-                "does not run on 10.0.20348.1000: according to its registry it is for windows/arm64 only",
-                "Rebuild it on ltsc2022",
-            )),
-            (1, 1, 0, 0),
-        ),
-    ];
-    for (image, registry, status, expected, counted) in table {
-        let cluster = with_image(two_pools(), image, registry, status.clone());
-        let start = expected.map(|(start, _)| format!("web ImagesCannotRun Pod shop/app: {image} {start}"));
-        let expected: Vec<_> = start.iter().zip(expected).map(|(start, (_, end))| (start.as_str(), end)).collect();
-        cluster.assert_issues(&expected, &format!("{image} {registry:?} {status}"));
-        assert_eq!(counts(&cluster, "web"), counted, "{image} {registry:?} {status}");
+    type Case = (String, Vec<String>, String, String, String, (u32, u32, u32, u32));
+    let cases: Vec<Case> = serde_saphyr::from_str(include_str!("images.yaml")).unwrap();
+    for (image, registry, state, start, end, counted) in cases {
+        let status = match state.as_str() {
+            "running" => running(),
+            "no match" => waiting(NO_MATCH),
+            _ => json!({}),
+        };
+        let platforms: Vec<_> = registry.iter().map(String::as_str).collect();
+        let cluster = with_image(two_pools(), &image, &platforms, status);
+        let start = (!start.is_empty()).then(|| format!("web ImagesCannotRun Pod shop/app: {image} {start}"));
+        let expected: Vec<_> = start.iter().map(|start| (start.as_str(), end.as_str())).collect();
+        cluster.assert_issues(&expected, &format!("{image} {registry:?} {state}"));
+        assert_eq!(counts(&cluster, "web"), counted, "{image} {registry:?} {state}");
     }
 }
 
