@@ -34,7 +34,7 @@ async fn reject_taints(cluster: &Cluster) -> Result<()> {
     let spec = json!({
         "matchConstraints": { "resourceRules": [nodes] },
         "matchConditions": [{ "name": "operator", "expression": operator }],
-        "validations": [{ "expression": untainted, "message": REFUSAL, "reason": "Forbidden" }],
+        "validations": [{ "expression": untainted, "message": REFUSAL }],
     });
     let binding = json!({ "policyName": "taints", "validationActions": ["Deny"] });
     for object in [object("ValidatingAdmissionPolicy", spec), object("ValidatingAdmissionPolicyBinding", binding)] {
