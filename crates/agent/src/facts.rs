@@ -24,7 +24,7 @@ use super::{
         self, ContainerdLayout, Layout,
         command_line::{arguments, file_name, split},
     },
-    merge::flags,
+    merge::{flags, yaml},
     plan::imported_files,
 };
 
@@ -101,6 +101,10 @@ pub fn read(host: &dyn Host, reference: &FactReference, before: FactReading) -> 
         csi_proxy_pipes: machine.csi_proxy_pipes().map(|pipes| first(pipes, 2 * MAX_ITEMS)),
         kubelet_flags: machine.kubelet_flags().or_else(|| flags_of_service(layout.as_ref()?, &services)),
         feature_gates: reference.kubelet.as_ref().map(feature_gates),
+        kube_proxy_gates: layout
+            .as_ref()
+            .and_then(|layout| kube_proxy_gates(host, layout))
+            .or_else(|| machine.kube_proxy_gates()),
         cni_bin_dir: layout.as_ref().and_then(|layout| sets_cni_bin_dir(host, &layout.containerd)),
         network: network.as_ref().map(|network| network.facts(before.network.as_ref())),
     };
@@ -146,11 +150,22 @@ fn flags_of_service(layout: &Layout, services: &[ServiceDefinition]) -> Option<V
     Some(machine::flag_names(names))
 }
 
-/// The feature gates in the configuration that a kubelet uses.
-fn feature_gates(kubelet: &Value) -> Vec<String> {
-    let gates = kubelet.get("featureGates").and_then(Value::as_object).into_iter().flatten();
-    let set = gates.filter_map(|(name, value)| Some(format!("{name}={}", value.as_bool()?)));
-    first(set.filter(|gate| gate.len() <= MAX_NAME + 6).collect(), MAX_GATES)
+/// The feature gates in a configuration that a kubelet or kube-proxy uses.
+fn feature_gates(configuration: &Value) -> Vec<String> {
+    let gates = configuration.get("featureGates").and_then(Value::as_object).into_iter().flatten();
+    let set = gates.map(|(name, value)| format!("{name}={value}"));
+    first(set.filter(|gate| is_gate(gate)).collect(), MAX_GATES)
+}
+
+/// Whether this is a gate with its value, and not too long.
+fn is_gate(text: &str) -> bool {
+    text.len() <= MAX_NAME + 6 && text.split_once('=').is_some_and(|(_, value)| value.parse::<bool>().is_ok())
+}
+
+/// The feature gates in the configuration file of the service kube-proxy.
+fn kube_proxy_gates(host: &dyn Host, layout: &Layout) -> Option<Vec<String>> {
+    let file = layout.kube_proxy.as_ref()?.config.as_ref()?;
+    Some(feature_gates(&Value::Object(yaml::parse(&text(host, file)?).ok()?)))
 }
 
 fn directory(machine: &MachineAnswers, index: usize, path: &str) -> Option<DirectoryFacts> {

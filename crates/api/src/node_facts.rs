@@ -58,6 +58,10 @@ pub struct NodeFacts {
     #[serde(default)]
     #[schemars(length(max = 64), inner(length(max = 96)))]
     pub feature_gates: Option<Vec<String>>,
+    /// The feature gates that the flags or the configuration file of kube-proxy set. Example: WinDSR=true.
+    #[serde(default)]
+    #[schemars(length(max = 64), inner(length(max = 96)))]
+    pub kube_proxy_gates: Option<Vec<String>>,
     /// Whether a file of containerd sets cni.bin_dir in the table of configuration version 3, and none sets bin_dirs.
     #[serde(default)]
     pub cni_bin_dir: Option<bool>,

@@ -102,6 +102,7 @@ fn rules(
         findings.extend(pod::check(workload, spec, context.target));
         findings.extend(container::check(template, spec, context.target));
         findings.extend(known_issue::check(template, spec, placement, context));
+        findings.extend(service::gates_of_kube_proxy(spec, context));
         findings.extend(eks_address(template, spec, placement, context));
         findings.extend(gmsa_hostname(workload, spec));
     } else if template.os == Some(System::Linux) {

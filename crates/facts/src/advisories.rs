@@ -4,11 +4,12 @@
 //! `vulns` at 9760a225 (2024-11-18); for checkpoints `internal/cri/server/container_checkpoint.go` of containerd v2.4.2, which is built
 //! for other systems than Linux. What no advisory says of Windows follows from the code that the fixes change (read 2026-11-29): modes of
 //! directories (commit 7c59e8e9e), which `Mkdir` in `syscall/syscall_windows.go` of Go does not use; `applyNaive` (commit cada13298), which
-//! `pkg/archive/tar_opts_windows.go` of v2.1.0 does not call; and `WithUser` and `WithAdditionalGIDs` in `pkg/oci/spec_opts.go`, which
-//! `buildWindowsSpec` in `internal/cri/server/container_create.go` of v2.4.2 does not call: it passes the user of the image on as a name.
+//! `pkg/archive/tar_opts_windows.go` of v2.1.0 does not call; and `WithUser` in `pkg/oci/spec_opts.go`, whose numbers have no effect in a
+//! specification for Windows, where a process runs as the user of a name. The records of CVE-2026-95837 and CVE-2026-95838
+//! (GHSA-rp3h-jf77-q9p4) are of CVEProject/cvelistV5 (2026-11-16).
 //!
-//! In neither table, because their texts were not found: CVE-2026-95839, GHSA-8647-2jxj-p2rc and GHSA-hc94-p972-ch66, which containerd
-//! 2.3.7 and 2.4.2 fix, GHSA-5p7c-hggf-c748 (2.3.7) and GHSA-rp3h-jf77-q9p4 (2.3.5), as their release notes say.
+//! In neither table, because their texts were not found (read 2026-11-29): GHSA-8647-2jxj-p2rc and GHSA-hc94-p972-ch66, which containerd
+//! 2.3.7 and 2.4.2 fix, and GHSA-5p7c-hggf-c748 (2.3.7), as their release notes say.
 
 use super::known_issues::KNOWN_ISSUES;
 
@@ -16,7 +17,7 @@ use super::known_issues::KNOWN_ISSUES;
 #[rustfmt::skip]
 pub const NO_ISSUE: &[(&str, &[&str])] = &[
     ("every release of Kubernetes 1.30 and containerd 1.7 has the fix", &[
-        "CVE-2015-5305", "CVE-2015-7561", "CVE-2017-1000056", "CVE-2017-1002101", "CVE-2017-1002102", "CVE-2018-1002100",
+        "CVE-2015-5305", "CVE-2015-7528", "CVE-2015-7561", "CVE-2016-1905", "CVE-2017-1000056", "CVE-2017-1002101", "CVE-2017-1002102", "CVE-2018-1002100",
         "CVE-2018-1002101", "CVE-2018-1002102", "CVE-2018-1002105", "CVE-2019-1002100", "CVE-2019-1002101", "CVE-2019-11243",
         "CVE-2019-11244", "CVE-2019-11245", "CVE-2019-11247", "CVE-2019-11248", "CVE-2019-11249", "CVE-2019-11250",
         "CVE-2019-11251", "CVE-2019-11253", "CVE-2019-11254", "CVE-2020-10749", "CVE-2020-15157", "CVE-2020-15257",
@@ -28,10 +29,10 @@ pub const NO_ISSUE: &[(&str, &[&str])] = &[
         "GHSA-c9cp-9c75-9v8c",
     ]),
     ("it is of the control plane", &["CVE-2020-8562", "CVE-2024-7598", "CVE-2025-13281", "CVE-2025-4563", "CVE-2025-5187"]),
-    ("containerd makes and restores checkpoints on Linux only", &["CVE-2025-0426", "CVE-2026-50195", "CVE-2026-53489", "CVE-2026-53492"]),
+    ("containerd makes and restores checkpoints on Linux only", &["CVE-2025-0426", "CVE-2026-50195", "CVE-2026-53489", "CVE-2026-53492", "CVE-2026-95837"]),
     ("directories of Windows have no mode", &["CVE-2024-25621"]),
-    ("the layers of Windows are unpacked by other code", &["CVE-2025-47290"]),
-    ("the users of Windows have no numbers", &["CVE-2024-40635", "CVE-2026-46680", "CVE-2026-47262"]),
+    ("the layers of Windows are unpacked by other code", &["CVE-2025-47290", "CVE-2026-95838", "GHSA-rp3h-jf77-q9p4"]),
+    ("the users of Windows have no numbers", &["CVE-2024-40635", "CVE-2026-46680"]),
     ("cgroups and RAPL are of Linux", &["CVE-2025-47291", "GHSA-7ww5-4wqc-m92c"]),
 ];
 
@@ -66,6 +67,8 @@ mod tests {
             ("CVE-2025-5187", true),
             ("CVE-2025-518", false),
             ("CVE-2024-10220", true),
+            ("GHSA-jpcc-p29g-p8mq", true),
+            ("CVE-2016-1905", true),
             ("", false),
         ];
         for (id, expected) in table {

@@ -5,7 +5,8 @@
 //! before 2.0) and `defaults/defaults_windows.go`, at the last tag of each
 //! line (2.0, 2.1 and 2.2 to 2026-08-22; 1.7.35, 2.3.7 and 2.4.2 as Go modules, 2026-10-13); `cmd/containerd/server/config/config.go`
 //! (`services/server/config` before 2.0) for merging; `RELEASES.md` of 2.4.2 for support and for the Kubernetes matrix, which ends at
-//! 1.37; the newest releases from the Go module proxy (2026-11-28), and 1.7.36 from its release notes (2026-09-24), which the proxy lacks. The table begins with the oldest line that winpool supports, the
+//! 1.37; the newest releases from the Go module proxy (2026-11-28), and 1.7.36 from its release notes (2026-09-24)
+//! and 2.2.10 from the record CVE-2026-95839 (2026-11-16), which the proxy lacks. The table begins with the oldest line that winpool supports, the
 //! first with bind mounts in HostProcess containers.
 
 use jiff::civil::{Date, date};
@@ -184,7 +185,7 @@ pub const RELEASE_LINES: &[ReleaseLine] = &[
     V1_7,
     v2((0, 14), date(2027, 3, 31),  3, &KEYS_2_0),
     v2((1, 9),  date(2026, 7, 3),   3, &KEYS_2_1),
-    v2((2, 9),  date(2026, 11, 6),  3, &KEYS_2_1),
+    v2((2, 10), date(2026, 11, 6),  3, &KEYS_2_1),
     v2((3, 7),  date(2028, 4, 30),  4, &KEYS_2_3),
     v2((4, 2),  date(2027, 5, 16),  4, &KEYS_2_3),
 ];

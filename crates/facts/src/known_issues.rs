@@ -2,11 +2,13 @@
 //!
 //! Sources, each thread and advisory read in 2026-11: the security advisories of Kubernetes (issues 119339, 119594,
 //! 119595, 121879, 126161, 129654 of kubernetes/kubernetes) and of containerd (GHSA-5ffw-gxpp-mxpf, GHSA-2qjp-425j-52j9,
-//! GHSA-m6hq-p25p-ffr2, GHSA-xhf5-7wjv-pqxp, as quoted in golang/vulndb 482, 1147, 4108, 5758), which name the fixed versions; for
+//! GHSA-m6hq-p25p-ffr2, GHSA-xhf5-7wjv-pqxp, as quoted in golang/vulndb 482, 1147, 4108, 5758, and GHSA-vwhp-8p66-mq4f and GHSA-jpcc-p29g-p8mq,
+//! as in the records CVE-2026-95839 and CVE-2026-47262), which name the fixed versions; for
 //! GHSA-pc3f-x583-g7j2, GHSA-pg57-6jwg-q645 and GHSA-7jxh-36q5-gcqv the release notes of containerd 1.7.31 to 1.7.36, 2.0.8 to 2.0.13, 2.1.7,
 //! 2.2.3 to 2.2.9, 2.3.5, 2.3.6 and 2.4.1, which name them. For other issues of
 //! Kubernetes, the patch release is that under which the CHANGELOG files have the backport, at v1.38.0-beta.0 of kubernetes/kubernetes: up
-//! to 1.31.14, 1.32.13, 1.33.13, 1.34.13, 1.35.10, 1.36.6, 1.37.2 and 1.38.0-alpha.3 (read 2026-11-29). For other issues of containerd it is the first tag of containerd/containerd with the commit (2026-08-22).
+//! to 1.31.14, 1.32.13, 1.33.13, 1.34.13, 1.35.10, 1.36.6, 1.37.2 and 1.38.0-alpha.3 (read 2026-11-29). For other issues of containerd it is the first release
+//! of containerd/containerd with the code of the fix, by the tag or by the Go module; 2.0.12 by its release notes (read 2026-11-29).
 //! hcsshim is that of `go.mod` at the tags of containerd. The revisions of Windows are those of kubernetes/website,
 //! `windows-networking.md` and its earlier forms, of Microsoft's update histories for KB4482887 and KB4489899, and of
 //! projectcalico/calico 8529.
@@ -32,8 +34,13 @@
 //! - kubernetes-141489: 1.30.14 has the code, and no source names the first version.
 //! - CVE-2024-10220 and CVE-2025-1767: the advisories exclude no system, and `pkg/volume/git_repo/git_repo.go` at v1.30.14 runs `git` on each.
 //!   The second names no fixed version; the gate GitRepoVolumeDriver, off from 1.33 on, is counted as its fix.
+//! - CVE-2026-47262: the advisory excludes no system. `buildWindowsSpec` in `internal/cri/server/container_create.go` (v2.4.2) gives the user
+//!   of the image to `WithUser` of `pkg/oci/spec_opts.go`, which reads `etc/passwd` and `etc/group` of the image; this was not tried on Windows.
+//! - containerd-10071: 1.7.16 fixed `pkg/cri/sbserver`, which is off; 1.7.19 fixed `pkg/cri/server`.
+//! - containerd-8171: the issue names 1.6 and 1.7; that earlier releases have it is inferred. 1.7.36 lacks the fix of pull request 8362.
+//! - kubernetes-115783: the issue says that 1.25 has no defect, and 1.25.8 and 1.24.12 have the backport; only 1.26 is counted.
 //! - AKS-2988: it names Windows Server 2019 and, as the only remedy, 2022. The builds between the two count, and no source names them.
-//! - A fix of an open line that no release note confirms (winkernel 112837 and 115919 of kubernetes/kubernetes, containerd 10001) is not in the table.
+//! - A fix of an open line that no release note confirms (containerd 10001, hcsshim 1680) is not in the table.
 
 use std::fmt;
 
@@ -201,18 +208,21 @@ impl PodFeatures {
 pub enum ServiceFeature {
     /// `internalTrafficPolicy: Local`.
     InternalTrafficLocal,
+    /// `externalTrafficPolicy: Local`.
+    ExternalTrafficLocal,
     /// `ipFamilyPolicy: RequireDualStack`. Whether PreferDualStack gives two families depends on the cluster.
     DualStack,
 }
 
 impl ServiceFeature {
     /// Every feature.
-    pub const ALL: [Self; 2] = [Self::InternalTrafficLocal, Self::DualStack];
+    pub const ALL: [Self; 3] = [Self::InternalTrafficLocal, Self::ExternalTrafficLocal, Self::DualStack];
 
     /// The field of the Service and its value.
     pub const fn field(self) -> (&'static str, &'static str) {
         match self {
             Self::InternalTrafficLocal => ("internalTrafficPolicy", "Local"),
+            Self::ExternalTrafficLocal => ("externalTrafficPolicy", "Local"),
             Self::DualStack => ("ipFamilyPolicy", "RequireDualStack"),
         }
     }
@@ -403,6 +413,9 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     ]
         Always, "an image can run a program of the node as administrator, by its labels", "use trusted images only",
         "GHSA-xhf5-7wjv-pqxp", date(2026, 6, 25);
+    High "CVE-2026-95839" Containerd [before([2, 2, 0], [2, 2, 10]), before([2, 3, 0], [2, 3, 7]), before([2, 4, 0], [2, 4, 2])]
+        Always, "an image can end the process of containerd when it is pulled", "use trusted images only",
+        "GHSA-vwhp-8p66-mq4f", date(2026, 11, 16);
     High "KB5040437" Windows [before([10, 20348, 2582], [10, 20348, 2762])]
         Unread("a network of Calico"),
         "pods cannot reach other pods and external networks; KB5044281 fixes it", "",
@@ -433,6 +446,12 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     ]
         Always, "a client of exec, attach or port-forward can exhaust the memory of containerd",
         "allow `pods/exec`, `pods/attach` and `pods/portforward` to trusted users only", "GHSA-pc3f-x583-g7j2", date(2026, 6, 19);
+    Medium "CVE-2026-47262" Containerd [
+        before([1, 7, 0], [1, 7, 33]), before([2, 0, 0], [2, 0, 10]), before([2, 1, 0], [2, 1, 9]), before([2, 2, 0], [2, 2, 5]),
+        before([2, 3, 0], [2, 3, 2])
+    ]
+        Always, "an image can exhaust the memory of containerd when its container is created", "use trusted images only",
+        "GHSA-jpcc-p29g-p8mq", date(2026, 6, 19);
     Medium "CVE-2026-53493" Containerd [
         before([1, 0, 0], [1, 7, 36]), before([2, 0, 0], [2, 0, 13]), before([2, 1, 0], [2, 2, 9]), before([2, 3, 0], [2, 3, 6]),
         before([2, 4, 0], [2, 4, 1])
@@ -455,6 +474,9 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Medium "containerd-5405" Containerd [before([1, 0, 0], [1, 5, 3])]
         Pods(PodFeature::VolumeClaim), "containers with a disk of a CSI driver do not start", "",
         thread!(containerd 5405), date(2021, 5, 26);
+    Medium "containerd-8171" Containerd [before([1, 0, 0], [2, 0, 0])]
+        Unread("an image with VOLUME on another drive than C:"), "containers whose image has VOLUME on another drive than C: do not start",
+        "remove this VOLUME from the image", thread!(containerd 8171), date(2023, 6, 8);
     Medium "hcsshim-1574" Hcsshim [before([0, 8, 0], [0, 8, 25]), before([0, 9, 0], [0, 9, 6])]
         Pods(PodFeature::ExecProbe), "each exec probe leaks memory of its containerd-shim-runhcs-v1.exe", "use `httpGet` or `tcpSocket` probes",
         thread!(hcsshim 1574), date(2022, 12, 13);
@@ -464,6 +486,10 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Medium "kubernetes-114211" Kubelet [kube(0, 27, 0)]
         Unread("more than 64 logical processors"), "CPU limits have no effect on nodes with more than one processor group", "",
         thread!(k8s 114231), date(2022, 12, 6);
+    Medium "kubernetes-115783" KubeProxy [kube(26, 26, 3)]
+        Services(ServiceFeature::ExternalTrafficLocal),
+        "Services with `externalTrafficPolicy: Local` have no cluster IP on nodes without their endpoints",
+        "use `externalTrafficPolicy: Cluster`", thread!(k8s 115783), date(2023, 2, 28);
     Medium "kubernetes-125012" Kubelet [kube(21, 29, 13), kube(30, 30, 9)]
         Pods(PodFeature::RunAsUser), "pods with runAsUser do not start, because their token gets no owner", "remove `runAsUser`",
         thread!(k8s 125040), date(2025, 1, 7);
@@ -510,17 +536,17 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Low "Windows-19041.610" Windows [before([10, 19041, 1], [10, 19041, 610])]
         Unread("IPv6"), "IPv6 does not work with Kubernetes", "use IPv4",
         "kubernetes/website, intro-windows-in-kubernetes.md", date(2026, 11, 26);
-    Low "containerd-10071" Containerd [before([1, 7, 0], [1, 7, 16])]
+    Low "containerd-10071" Containerd [before([1, 7, 0], [1, 7, 19])]
         Pods(PodFeature::HostProcess), "HostProcess containers begin in C:\\ instead of C:\\hpc", "set `workingDir`",
         thread!(containerd 10071), date(2024, 4, 12);
     Low "containerd-13837" Containerd [
-        before([1, 0, 0], [1, 7, 35]), before([2, 0, 0], [2, 0, 13]), before([2, 1, 0], [2, 2, 7]), before([2, 3, 0], [2, 3, 4])
+        before([1, 0, 0], [1, 7, 35]), before([2, 0, 0], [2, 0, 12]), before([2, 1, 0], [2, 2, 7]), before([2, 3, 0], [2, 3, 4])
     ]
         Always, "the log of containerd-shim-runhcs-v1.exe may contain secrets, such as environment variables",
         "set `ScrubLogs = true` for the runtime", thread!(containerd 13882), date(2026, 7, 31);
     Low "containerd-image-volumes" Containerd [without_fix([1, 0, 0])]
         Pods(PodFeature::ImageVolume), "containerd does not support image volumes on Windows",
-        "copy the files with an init container", "containerd/containerd, commit d7da06f41", date(2026, 6, 1);
+        "copy the files with an init container", thread!(containerd 11903), date(2026, 5, 28);
     Low "kubernetes-138727" Kubelet [kube(31, 37, 0)]
         Always, "the kubelet panics if the memory of the node cannot be read", "",
         thread!(k8s 138727), date(2026, 7, 31);
@@ -548,7 +574,7 @@ mod tests {
     /// The page docs/known-issues.md has the ranges of every issue.
     #[test]
     fn a_version_is_affected_from_the_first_of_a_range_to_before_the_fixed_one() {
-        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 25] = [
+        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 33] = [
             ("cve-2024-5321", [1, 29, 0], Some(Some([1, 29, 7]))),
             ("CVE-2024-5321", [1, 29, 6], Some(Some([1, 29, 7]))),
             ("CVE-2024-5321", [1, 29, 7], None),
@@ -564,6 +590,14 @@ mod tests {
             ("CVE-2026-35469", [2, 1, 6], Some(Some([2, 1, 7]))),
             ("CVE-2026-35469", [2, 3, 0], None),
             ("CVE-2026-53493", [2, 4, 0], Some(Some([2, 4, 1]))),
+            ("CVE-2026-95839", [2, 1, 9], None),
+            ("CVE-2026-95839", [2, 2, 9], Some(Some([2, 2, 10]))),
+            ("CVE-2026-95839", [2, 4, 1], Some(Some([2, 4, 2]))),
+            ("CVE-2026-47262", [2, 3, 1], Some(Some([2, 3, 2]))),
+            ("containerd-10071", [1, 7, 18], Some(Some([1, 7, 19]))),
+            ("containerd-13837", [2, 0, 12], None),
+            ("containerd-8171", [1, 7, 36], Some(Some([2, 0, 0]))),
+            ("kubernetes-115783", [1, 26, 2], Some(Some([1, 26, 3]))),
             ("CVE-2026-53495", [1, 7, 34], Some(Some([1, 7, 35]))),
             ("containerd-5067", [1, 7, 0], None),
             ("kubernetes-114211", [1, 26, 15], Some(Some([1, 27, 0]))),

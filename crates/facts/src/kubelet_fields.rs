@@ -14,8 +14,8 @@
 //! - `resolvConf`: `pkg/kubelet/network/dns/dns_windows.go` (#110566 and #116800, 1.27), and `KubeletConfigurationPathRefs` in
 //!   `pkg/kubelet/apis/config/helpers.go`: `Host` in a file becomes a path below the directory of that file;
 //! - flags: kubernetes/website, `command-line-tools-reference/kubelet.md` (00cce41), rancher/rke2 and Azure/AgentBaker
-//!   (2026-08-21), and `cmd/kubelet/app/options/options.go`. Not those of `registerWithTaints`, which is read only when a node
-//!   registers, and of `featureGates`, which is merged with the field;
+//!   (2026-08-21), and `cmd/kubelet/app/options/options.go`. Not those of fields that a profile cannot set, of `registerWithTaints`, which is
+//!   read only when a node registers, and of `featureGates`, which is merged with the field;
 //! - defaults, of fields that describe how a kubelet works: the comments in `types.go` (1.20 to 1.36), and
 //!   `pkg/kubelet/apis/config/v1beta1/defaults.go` (2026-08), which is followed where 1.20 disagrees.
 
@@ -260,7 +260,7 @@ pub const FIELDS: &[Field] = &[
     supported(Refuses, "tlsPrivateKeyFile",                         14, FieldType::String).flag("tls-private-key-file"),
     supported(Refuses, "tlsCipherSuites",                           14, FieldType::Strings).flag("tls-cipher-suites"),
     supported(Refuses, "tlsCurvePreferences",                       36, FieldType::Integers),
-    supported(Refuses, "tlsMinVersion",                             14, TLS_VERSIONS),
+    supported(Refuses, "tlsMinVersion",                             14, TLS_VERSIONS).flag("tls-min-version"),
     supported(Refuses, "rotateCertificates",                        14, FieldType::Bool).flag("rotate-certificates"),
     supported(Refuses, "clientCertificateKeyAlgorithm",             38, KEY_ALGORITHMS),
     supported(Refuses, "serverCertificateKeyAlgorithm",             38, KEY_ALGORITHMS),
@@ -274,7 +274,7 @@ pub const FIELDS: &[Field] = &[
     supported(Writes,  "eventRecordQPS",                            14, COUNT).flag("event-qps").default(&[(20, Integer(5)), (27, Integer(50))]),
     supported(Writes,  "eventBurst",                                14, COUNT).flag("event-burst").default(&[(20, Integer(10)), (27, Integer(100))]),
     supported(Refuses, "enableDebuggingHandlers",                   14, FieldType::Bool).flag("enable-debugging-handlers").default(&[(20, Bool(true))]),
-    supported(Refuses, "enableContentionProfiling",                 14, FieldType::Bool).default(&[(20, Bool(false))]),
+    supported(Refuses, "enableContentionProfiling",                 14, FieldType::Bool).flag("contention-profiling").default(&[(20, Bool(false))]),
     supported(Writes,  "healthzPort",                               14, PORT_OR_OFF).flag("healthz-port"),
     supported(Refuses, "healthzBindAddress",                        14, FieldType::String).flag("healthz-bind-address"),
     no_effect(Refuses, "oomScoreAdj",                               14, FieldType::Integer(-1000, 1000), "Windows has no OOM killer"),
@@ -288,20 +288,20 @@ pub const FIELDS: &[Field] = &[
     gated    (Writes,  "imageMaximumGCAge",                         29, FieldType::Duration, "ImageMaximumGCAge").default(&[(29, Text("0s"))]),
     managed  (Writes,  "imageGCHighThresholdPercent",               14, COUNT, "spec.kubelet.imageGC.highThresholdPercent").flag("image-gc-high-threshold"),
     managed  (Writes,  "imageGCLowThresholdPercent",                14, COUNT, "spec.kubelet.imageGC.lowThresholdPercent").flag("image-gc-low-threshold"),
-    supported(Writes,  "volumeStatsAggPeriod",                      14, FieldType::Duration).default(&[(20, Text("1m"))]),
+    supported(Writes,  "volumeStatsAggPeriod",                      14, FieldType::Duration).flag("volume-stats-agg-period").default(&[(20, Text("1m"))]),
     no_effect(Refuses, "kubeletCgroups",                            14, FieldType::String, CGROUPS),
     fatal    (Refuses, "systemCgroups",                             14, FieldType::String, "a kubelet does not start with this field unless cgroupRoot is set, and Windows has no cgroups"),
     no_effect(Refuses, "cgroupRoot",                                14, FieldType::String, CGROUPS),
     fixed    (Writes,  "cgroupsPerQOS",                             14, FieldType::Bool, "a Windows kubelet does not start with true up to 1.30, and ignores it from 1.31 on"),
     no_effect(Refuses, "cgroupDriver",                              14, FieldType::String, CGROUPS),
-    affinity ("cpuManagerPolicy",                          14, FieldType::Enum(&["none", "static"])).default(&[(20, Text("none"))]),
+    affinity ("cpuManagerPolicy",                          14, FieldType::Enum(&["none", "static"])).flag("cpu-manager-policy").default(&[(20, Text("none"))]),
     fatal    (Refuses, "singleProcessOOMKill",                      32, FieldType::Bool, "a Windows kubelet does not start with this field"),
-    affinity ("cpuManagerPolicyOptions",                   22, FieldType::StringMap).default(&[(22, Unset)]),
-    affinity ("cpuManagerReconcilePeriod",                 14, FieldType::Duration).default(&[(20, Text("10s"))]),
-    affinity ("memoryManagerPolicy",                       21, FieldType::Enum(&["None", "BestEffort"])).default(&[(21, Text("None"))]),
-    affinity ("topologyManagerPolicy",                     16, FieldType::Enum(&["none", "best-effort", "restricted", "single-numa-node"])).default(&[(20, Text("none"))]),
-    affinity ("topologyManagerScope",                      20, FieldType::Enum(&["container", "pod"])).default(&[(20, Text("container"))]),
-    affinity ("topologyManagerPolicyOptions",              26, FieldType::StringMap).default(&[(26, Unset)]),
+    affinity ("cpuManagerPolicyOptions",                   22, FieldType::StringMap).flag("cpu-manager-policy-options").default(&[(22, Unset)]),
+    affinity ("cpuManagerReconcilePeriod",                 14, FieldType::Duration).flag("cpu-manager-reconcile-period").default(&[(20, Text("10s"))]),
+    affinity ("memoryManagerPolicy",                       21, FieldType::Enum(&["None", "BestEffort"])).flag("memory-manager-policy").default(&[(21, Text("None"))]),
+    affinity ("topologyManagerPolicy",                     16, FieldType::Enum(&["none", "best-effort", "restricted", "single-numa-node"])).flag("topology-manager-policy").default(&[(20, Text("none"))]),
+    affinity ("topologyManagerScope",                      20, FieldType::Enum(&["container", "pod"])).flag("topology-manager-scope").default(&[(20, Text("container"))]),
+    affinity ("topologyManagerPolicyOptions",              26, FieldType::StringMap).flag("topology-manager-policy-options").default(&[(26, Unset)]),
     no_effect(Refuses, "qosReserved",                               14, FieldType::StringMap, CGROUPS),
     supported(Writes,  "runtimeRequestTimeout",                     14, FieldType::Duration).flag("runtime-request-timeout").default(&[(20, Text("2m"))]),
     no_effect(Refuses, "hairpinMode",                               14, FieldType::String, "it configures a Linux bridge"),
@@ -342,7 +342,7 @@ pub const FIELDS: &[Field] = &[
     supported(Writes,  "configMapAndSecretChangeDetectionStrategy", 14, FieldType::Enum(&["Get", "Cache", "Watch"])).default(&[(20, Text("Watch"))]),
     managed  (Writes,  "systemReserved",                            14, FieldType::StringMap, "spec.kubelet.systemReserved").flag("system-reserved"),
     managed  (Writes,  "kubeReserved",                              14, FieldType::StringMap, "spec.kubelet.kubeReserved").flag("kube-reserved"),
-    managed  (Refuses, "reservedSystemCPUs",                        17, FieldType::String, "spec.kubelet.systemReserved.cpu, which this field overrides"),
+    managed  (Refuses, "reservedSystemCPUs",                        17, FieldType::String, "spec.kubelet.systemReserved.cpu, which this field overrides").flag("reserved-cpus"),
     supported(Refuses, "showHiddenMetricsForVersion",               18, FieldType::String),
     no_effect(Refuses, "systemReservedCgroup",                      14, FieldType::String, CGROUPS),
     no_effect(Refuses, "kubeReservedCgroup",                        14, FieldType::String, CGROUPS),
@@ -359,7 +359,7 @@ pub const FIELDS: &[Field] = &[
     gated    (Writes,  "shutdownGracePeriodCriticalPods",           20, FieldType::GracePeriod, SHUTDOWN).default(&[(20, Text("0s"))]),
     gated    (Writes,  "shutdownGracePeriodByPodPriority",          23, BY_PRIORITY, SHUTDOWN).default(&[(23, Unset)]),
     gated    (Writes,  "crashLoopBackOff",                          32, FieldType::Object(&[("maxContainerRestartPeriod", FieldType::DurationWithin(1, 300))]), "KubeletCrashLoopBackOffMax"),
-    affinity ("reservedMemory",                            21, NUMA_LIMITS).default(&[(21, Unset)]),
+    affinity ("reservedMemory",                            21, NUMA_LIMITS).flag("reserved-memory").default(&[(21, Unset)]),
     supported(Refuses, "enableProfilingHandler",                    21, FieldType::Bool).default(&[(21, Bool(true))]),
     supported(Refuses, "enableDebugFlagsHandler",                   21, FieldType::Bool).default(&[(21, Bool(true))]),
     no_effect(Refuses, "seccompDefault",                            22, FieldType::Bool, "Windows has no seccomp"),

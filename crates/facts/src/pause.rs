@@ -7,10 +7,11 @@
 //! - registry.k8s.io/pause: kubernetes/kubernetes, `build/pause/CHANGELOG.md` (3.10.1, 2025) and `Makefile` (3.10, 3.10.2), pull
 //!   requests 136960 and 138195 (2026), and issue 100708 (2021-03), which examined the registry and is followed for 3.4.1 and 3.5.
 //!   That 3.10.2 still has Windows Server 2019 is inferred;
-//! - Microsoft's registry: kubernetes/kubernetes issue 87339, containerd/cri pull request 1532 (1.4.0), k0sproject/k0s pull request
+//! - Microsoft's registry (read 2026-11-29): kubernetes/kubernetes issue 87339, containerd/cri pull request 1532 (1.4.0), k0sproject/k0s pull request
 //!   642 (1.4.1), kubernetes-sigs/image-builder pull requests 1068 (there is no 3.7) and 1985 (3.10.1-3), kubernetes/website,
 //!   `intro.md` (a tag has the builds of upstream's tag), Azure/AgentBaker pull request 7083 (2025-09): oss/v2 from 3.10.1 on; its
-//!   earlier tags are for Linux.
+//!   earlier tags are for Linux. Unlike upstream's, its 3.10.1 has 26100: on Windows Server 2025 the size of its one digest is that of
+//!   3.10.2, and not that of 2022 (`vhdbuilder/release-notes/AKSWindows` there, 2025-11 to 2026-08).
 
 use std::fmt;
 
@@ -89,7 +90,7 @@ pub(super) const MICROSOFT_TAGS: &[Entry] = &[
     entry(MICROSOFT_OSS,  "3.8",      &[17763, 19042, 20348]),
     entry(MICROSOFT_OSS,  "3.9",      &[17763, 20348]),
     entry(MICROSOFT_OSS,  "3.10",     &[17763, 20348]),
-    entry(MICROSOFT,      "3.10.1",   &[17763, 20348]),
+    entry(MICROSOFT,      "3.10.1",   &[17763, 20348, 26100]),
     entry(MICROSOFT,      "3.10.1-3", &[17763, 20348, 26100]),
     entry(MICROSOFT,      "3.10.2",   &[17763, 20348, 26100]),
 ];
@@ -113,7 +114,7 @@ pub fn default_tag(minor: Minor) -> &'static str {
 /// `None`.
 ///
 /// `containerd` is as in [`check`]. The exact build is preferred because a utility VM boots the build of the pause
-/// image and cannot mount the layers of a newer image: with pause 3.10.1, images of ltsc2025 do not start with Hyper-V
+/// image and cannot mount the layers of a newer image: with upstream's 3.10.1, images of ltsc2025 do not start with Hyper-V
 /// isolation on Windows Server 2025 (kubernetes-sigs/windows-testing pull request 557).
 pub fn choose(
     registry: PausePublisher,
@@ -191,9 +192,9 @@ mod tests {
     const MICROSOFT_CHOICE: [(&[u32], &str, [&str; 11]); 4] = [
         // minors                        default   14393 16299 17134    17763     18362    18363    19041    19042
         // 20348     25398     26100
-        (&[30],                          "3.9",    ["-", "-",  "-",     "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.10.1-3"]),
-        (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",     "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10.1-3"]),
-        (&[34, 35],                      "3.10.1", ["-", "-",  "-",     "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.1-3"]),
+        (&[30],                          "3.9",    ["-", "-",  "-",     "3.9",    "-",     "-",     "-",     "-",   "3.9",    "3.9",    "3.10.1"]),
+        (&[31, 32, 33],                  "3.10",   ["-", "-",  "-",     "3.10",   "-",     "-",     "-",     "-",   "3.10",   "3.10",   "3.10.1"]),
+        (&[34, 35],                      "3.10.1", ["-", "-",  "-",     "3.10.1", "-",     "-",     "-",     "-",   "3.10.1", "3.10.1", "3.10.1"]),
         (&[36, 37],                      "3.10.2", ["-", "-",  "-",     "3.10.2", "-",     "-",     "-",     "-",   "3.10.2", "3.10.2", "3.10.2"]),
     ];
 
@@ -245,8 +246,8 @@ mod tests {
         let old = Some(ContainerdVersion::new(1, 7, 5));
         let table = [
             (PausePublisher::Upstream, 34, 26100, Some("registry.k8s.io/pause:3.10.2")),
-            (PausePublisher::Microsoft, 34, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3")),
-            (PausePublisher::Microsoft, 32, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3")),
+            (PausePublisher::Microsoft, 34, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1")),
+            (PausePublisher::Microsoft, 32, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1")),
             (PausePublisher::Microsoft, 36, 26100, Some("mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.2")),
             (PausePublisher::Upstream, 30, 25398, None),
             (PausePublisher::Upstream, 30, 20348, Some("registry.k8s.io/pause:3.9")),
@@ -264,7 +265,7 @@ mod tests {
         let table = [
             (UPSTREAM, "3.10.1", 26100, Some(false)),
             (UPSTREAM, "3.10.2", 26100, Some(true)),
-            (MICROSOFT, "3.10.1", 26100, Some(false)),
+            (MICROSOFT, "3.10.1", 26100, Some(true)),
             (MICROSOFT, "3.10.1-3", 26100, Some(true)),
             (MICROSOFT_OSS, "3.10", 20348, Some(true)),
             ("registry.example/pause", "3.10.2", 26100, None),

@@ -8,7 +8,7 @@
 //!   `Start-EKSBootstrap.ps1`, which is published only up to Kubernetes 1.17, bgsilvait/EKS (f27f2c9c, read 2026-11),
 //!   `Windows/Start-EKSBootstrap_117_DSR.ps1`: it appends `-KubeletExtraArgs` to the flags of the service kubelet;
 //! - first minors: docs.aws.amazon.com, `eks-ami-versions-windows.md` (its tables for Windows Server 2025 begin with 1.35 of January 2026) and
-//!   cloud-barista/cb-tumblebug#2478 (tried in May 2026: 1.35 and later); Azure/AKS, `CHANGELOG.md` of 2026-05-29 (Windows2025 from 1.32 on)
+//!   aws/karpenter-provider-aws, `ami.go` (1d92708, read 2026-11-29: 1.35 or higher); Azure/AKS, `CHANGELOG.md` of 2026-05-29 (Windows2025 from 1.32 on)
 //!   and 2026-07-17 (the default from 1.37 on, where Windows2022 is not supported), read 2026-11-28. MicrosoftDocs/azure-aks-docs,
 //!   `upgrade-os-version.md` (2026-08-21), has it as the default from 1.36 on;
 //! - kubernetes/website (00cce41), `command-line-tools-reference/kubelet.md`: the labels with which a kubelet registers;

@@ -4,7 +4,7 @@
 //! `reference/networking/virtual-ips.md`, and `concepts/services-networking/dual-stack.md` (IPv6 only in dual-stack networks, and
 //! Services of a single family); kubernetes/enhancements, KEP 5100 (2025-02): Direct Server Return needs the gate WinDSR, on from
 //! 1.33, and `--enable-dsr=true`; kubernetes/kubernetes, `pkg/proxy/winkernel/proxier.go` at v1.37.2, and v1.38.0-beta.0, which has no gate; the EKS user guide, `windows-support.adoc` (2024), and Microsoft's KB5011551 (2022-03-22) for the
-//! 64 endpoints of earlier Windows Server 2019.
+//! 64 endpoints of earlier Windows Server 2019 (read again 2026-11-29).
 
 use super::{Build, Minor, OsVersion};
 

@@ -2,7 +2,7 @@
 //!
 //! Sources: the table "Windows OS version support" of kubernetes/website for each minor
 //! (`docs/setup/production-environment/windows/intro-windows-in-kubernetes.md`, later `docs/concepts/windows/intro.md`; 2019-04 to
-//! 2024-08), for 1.35 its pull requests 53724 (2025-12) and 55103 with issue 55058 (2026-03-29). Where the page is behind the
+//! 2024-08, read again 2026-11-29), for 1.35 its pull requests 53724 (2025-12) and 55103 with issue 55058 (2026-03-29). Where the page is behind the
 //! project, this table follows the project: 1.17 has no version 1903; 1.26 ended 20H2 (kubernetes/kubernetes pull request 112924);
 //! Windows Server 2025 is tested since January 2025 (kubernetes/test-infra pull request 34101), and 1.37 on 2022 and 2025 (pull
 //! request 37592, 2026-07-30 to 2026-09-18), whose release notes name no other builds (`CHANGELOG-1.37.md` at v1.37.2). The dates of releases are of kubernetes.io/releases and, for 1.38, of

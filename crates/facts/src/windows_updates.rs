@@ -2,8 +2,9 @@
 //!
 //! Sources: altrhombus/DataForGeeks, `content/ms/win/buildnumbers.json` (2026-08-12); Microsoft's CVRF documents in
 //! MaineK00n/msrc-cvrf-watch, `data/20260706T222806Z`; future-architect/vuls, `scanner/windows.go` (2026-08-04); Azure/AgentBaker,
-//! `vhdbuilder/release-notes/AKSWindows` (2026-08-21); CVEProject/cvelistV5 (2026-11-19), which alone has October and November 2026,
-//! without KB articles. 184 of the 189 rows are in at least two of them. For 20348.4297 and 26100.6905 the table has the cumulative
+//! `vhdbuilder/release-notes/AKSWindows` (2026-08-21); CVEProject/cvelistV5 (2026-11-24), which alone has October and November 2026,
+//! without KB articles; that of 20348.5761 is in gclouds-co-uk/SQL-Server-2022-Developer. 184 of the 189 rows are in at least two of them; the
+//! others were read again in two CVE records each, but 20348.5761 in one, and no record has November for 26100 (2026-11-29). For 20348.4297 and 26100.6905 the table has the cumulative
 //! updates, not the standalone packages of CVRF; 26100.8655, which CVRF has for Windows Server 2025, is of Windows 11.
 
 use std::fmt;
@@ -76,7 +77,7 @@ pub const UPDATES: &[(Build, &[Update])] = &[
         row(4773, 2026, 2, 5075906), row(4776, 2026, 3, 5082314), row(4893, 2026, 3, 5078766),
         row(5020, 2026, 4, 5082142), row(5024, 2026, 4, 5091575), row(5139, 2026, 5, 5087545),
         row(5256, 2026, 6, 5094128), row(5386, 2026, 7, 5099540), row(5499, 2026, 8, 5120242),
-        row(5622, 2026, 9, 5122882), row(5631, 2026, 9, 5129237), row(5761, 2026, 10, 0),
+        row(5622, 2026, 9, 5122882), row(5631, 2026, 9, 5129237), row(5761, 2026, 10, 5126655),
         row(5870, 2026, 11, 0),
     ]),
     (Build(25398), &[

@@ -91,7 +91,7 @@ mod tests {
         let table = [
             (("Microsoft", "", ""), 30, containerd(1, 7), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.9"),
             // Some 1.7 releases select only the host's own build.
-            (("Microsoft", "", ""), 34, containerd(1, 7), 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1-3"),
+            (("Microsoft", "", ""), 34, containerd(1, 7), 26100, "mcr.microsoft.com/oss/v2/kubernetes/pause:3.10.1"),
             // No tag has an entry for 23H2. Later 1.7 releases run the entry for 2022.
             (("Upstream", "", ""), 30, containerd(1, 7), 25398, "registry.k8s.io/pause:3.9"),
             (("Microsoft", "", "3.6"), 34, containerd(2, 1), 20348, "mcr.microsoft.com/oss/kubernetes/pause:3.6"),

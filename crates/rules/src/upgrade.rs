@@ -1,5 +1,5 @@
-//! What an upgrade ends on a node: container runtimes, and, by what its agent reports, flags and feature gates that a kubelet refuses,
-//! and settings that containerd ignores. A fact that is not known is no finding.
+//! What an upgrade ends on a node: container runtimes, and, by what its agent reports, flags and feature gates that a kubelet or
+//! kube-proxy refuses, and settings that containerd ignores. A fact that is not known is no finding.
 
 use winpool_api::NodeFacts;
 use winpool_core::node::WindowsNode;
@@ -10,6 +10,10 @@ use winpool_facts::{
     kubelet_flags,
     runtimes::{CONTAINERD_WITH_RUNTIME_CONFIG, CRI_DOCKERD_WITH_RUNTIME_CONFIG, RUNTIME_CONFIG_REQUIRED},
 };
+use winpool_render::profile::GatedProgram::{self, KubeProxy, Kubelet};
+
+/// The gate that RKE2 sets for kube-proxy: rancher/rke2, `pkg/executor/pebinary/pebinary.go` (6ce1a801, read 2026-11-29).
+const WIN_DSR: &str = "WinDSR";
 
 /// A setting on a node that ends. Both texts are sentences without the full stop.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +54,7 @@ pub fn without_runtime_config(node: &WindowsNode, minor: Minor) -> Option<EndedS
     Some(EndedSetting { problem, remedy })
 }
 
-/// The flags and feature gates with which a kubelet of the minor does not start.
+/// The flags and feature gates with which a kubelet or kube-proxy of the minor does not start.
 pub fn refused_by_kubelet(facts: &NodeFacts, minor: Minor) -> Vec<EndedSetting> {
     let flags = facts.kubelet_flags.iter().flatten().filter_map(|name| kubelet_flags::ended(name));
     let flags = flags.filter(|flag| !flag.known_in(minor)).map(|flag| EndedSetting {
@@ -60,12 +64,15 @@ pub fn refused_by_kubelet(facts: &NodeFacts, minor: Minor) -> Vec<EndedSetting> 
             by => format!("Remove it from the command line of the kubelet. It is set by {by}"),
         },
     });
-    let gates = facts.feature_gates.iter().flatten().filter_map(|text| refused_gate(text, minor));
+    let programs = [(Kubelet, &facts.feature_gates), (KubeProxy, &facts.kube_proxy_gates)];
+    let gates = programs
+        .into_iter()
+        .flat_map(|(program, gates)| gates.iter().flatten().filter_map(move |text| refused_gate(program, text, minor)));
     flags.chain(gates).collect()
 }
 
-/// A gate of the table, as `Name=true`, that a kubelet of the minor does not start with, or is announced not to.
-fn refused_gate(text: &str, minor: Minor) -> Option<EndedSetting> {
+/// A gate of the table, as `Name=true`, that a program of the minor does not start with, or is announced not to.
+pub fn refused_gate(program: GatedProgram, text: &str, minor: Minor) -> Option<EndedSetting> {
     let (name, value) = text.split_once('=')?;
     let (gate, value) = (feature_gate(name)?, value.parse().ok()?);
     let refuses = match gate_state(gate.name, value, minor) {
@@ -78,10 +85,18 @@ fn refused_gate(text: &str, minor: Minor) -> Option<EndedSetting> {
     };
     Some(EndedSetting {
         problem: format!(
-            "kubelet {minor} does not start with the feature gate {}={value}, which it {refuses}",
+            "{} {minor} does not start with the feature gate {}={value}, which it {refuses}",
+            program.name(),
             gate.name
         ),
-        remedy: "Remove it from featureGates in the configuration of the kubelet".to_owned(),
+        remedy: match (program, gate.name) {
+            (Kubelet, _) => "Remove it from featureGates in the configuration of the kubelet",
+            (KubeProxy, WIN_DSR) => {
+                "Remove it from --feature-gates or featureGates of kube-proxy. RKE2 sets it itself: upgrade to a release that does not"
+            }
+            (KubeProxy, _) => "Remove it from --feature-gates or featureGates of kube-proxy",
+        }
+        .to_owned(),
     })
 }
 
@@ -142,7 +157,28 @@ mod tests {
         let locked = facts(&[], &["WinOverlay=false"], None);
         let removed = facts(&[], &["ComponentSLIs=true"], None);
         let next = facts(&[], &["StrictIPCIDRValidation=false", "WindowsCPUAndMemoryAffinity=false"], None);
-        let table: [(&str, Option<u32>, &NodeFacts, Vec<String>); 9] = [
+        let proxy = |gate: &str| NodeFacts { kube_proxy_gates: Some(vec![gate.to_owned()]), ..NodeFacts::default() };
+        let (dsr, slis) = (proxy("WinDSR=true"), proxy("ComponentSLIs=true"));
+        let flag = "Remove it from --feature-gates or featureGates of kube-proxy";
+        let table: [(&str, Option<u32>, &NodeFacts, Vec<String>); 12] = [
+            ("v1.36.0", None, &dsr, vec![]),
+            (
+                "v1.37.2",
+                None,
+                &dsr,
+                vec![format!(
+                    "kube-proxy 1.38 does not start with the feature gate WinDSR=true, which it is announced to refuse. {flag}. \
+                     RKE2 sets it itself: upgrade to a release that does not"
+                )],
+            ),
+            (
+                "v1.34.0",
+                None,
+                &slis,
+                vec![format!(
+                    "kube-proxy 1.35 does not start with the feature gate ComponentSLIs=true, which it does not know. {flag}"
+                )],
+            ),
             ("v1.33.7+rke2r1", None, &rke2, vec![format!("kubelet 1.34 {cloud_config}")]),
             ("v1.32.1", None, &rke2, vec![]),
             ("v1.32.1", Some(34), &rke2, vec![format!("kubelet 1.34 {cloud_config}")]),

@@ -32,6 +32,7 @@ impl From<core::Service> for Service {
         let spec = object.spec.unwrap_or_default();
         let read = json!({
             "clusterIP": spec.cluster_ip,
+            "externalTrafficPolicy": spec.external_traffic_policy,
             "internalTrafficPolicy": spec.internal_traffic_policy,
             "ipFamilyPolicy": spec.ip_family_policy,
             "type": spec.type_,
@@ -83,11 +84,12 @@ mod tests {
     fn a_service_with_a_cluster_ip_uses_what_its_fields_have() {
         use ServiceFeature::*;
         let (local, dual) = ("internalTrafficPolicy", "ipFamilyPolicy");
-        let table: [(Value, &[ServiceFeature]); 7] = [
+        let table: [(Value, &[ServiceFeature]); 8] = [
             (json!({}), &[]),
             (json!({local: "Cluster", dual: "PreferDualStack"}), &[]),
             (json!({local: "Local"}), &[InternalTrafficLocal]),
             (json!({local: "Local", "clusterIP": "10.0.0.7"}), &[InternalTrafficLocal]),
+            (json!({"externalTrafficPolicy": "Local"}), &[ExternalTrafficLocal]),
             (json!({local: "Local", dual: "RequireDualStack"}), &[InternalTrafficLocal, DualStack]),
             (json!({local: "Local", "clusterIP": "None"}), &[]),
             (json!({local: "Local", "type": "ExternalName"}), &[]),

@@ -31,6 +31,14 @@ try {
   }
 } catch { }
 try {
+  foreach ($process in @(Get-CimInstance -ClassName Win32_Process -Filter 'Name = ''kube-proxy.exe''')) {
+    # With a configuration file, kube-proxy ignores the gates of its flags.
+    if ($process.CommandLine -match '[\s\x22]--?config[=\s]') { continue }
+    foreach ($gates in [regex]::Matches($process.CommandLine, '[\s\x22]--?feature[-_]gates[=\s]+([A-Za-z0-9=,]+)')) { 'proxygate|{0}' -f $gates.Groups[1].Value }
+    'proxygate|read'
+  }
+} catch { }
+try {
   foreach ($endpoint in @(Get-HnsEndpoint)) {
     $addresses = $endpoint.MacAddress, $endpoint.IPAddress, $endpoint.IPv6Address
     $values = $endpoint.VirtualNetwork, $endpoint.State, [bool]$endpoint.IsRemoteEndpoint, $endpoint.Namespace.ID

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{MAX_FLAGS, MAX_NAME, network::NetworkReading};
+use super::{MAX_FLAGS, MAX_GATES, MAX_NAME, is_gate, network::NetworkReading};
 use crate::{
     host::Host,
     script::{self, Lines},
@@ -92,6 +92,13 @@ impl MachineAnswers {
     /// The names of the flags of the kubelets that run, sorted; `None` if none does.
     pub fn kubelet_flags(&self) -> Option<Vec<String>> {
         self.0.is_read("flag").then(|| flag_names(self.0.values("flag").map(str::to_owned)))
+    }
+
+    /// The feature gates in the flags of the kube-proxies that run without a configuration file, sorted; `None` if none does.
+    pub fn kube_proxy_gates(&self) -> Option<Vec<String>> {
+        let gates = self.0.values("proxygate").flat_map(|gates| gates.split(',')).filter(|gate| is_gate(gate));
+        let gates = gates.map(str::to_owned).collect::<BTreeSet<_>>();
+        self.0.is_read("proxygate").then(|| gates.into_iter().take(MAX_GATES).collect())
     }
 
     /// What was read of HNS after a former reading.
@@ -190,6 +197,9 @@ mod tests {
         assert_eq!(none.kubelet_flags(), None);
         let flags = machine(&["flag|v", "flag|cloud-config", "flag|v", "flag|not a name", "flag|read"]).kubelet_flags();
         assert_eq!(flags, Some(vec!["cloud-config".to_owned(), "v".to_owned()]));
+        assert_eq!(none.kube_proxy_gates(), None);
+        let gates = machine(&["proxygate|WinOverlay=true,WinDSR=true,Odd=1,", "proxygate|read"]).kube_proxy_gates();
+        assert_eq!(gates, Some(vec!["WinDSR=true".to_owned(), "WinOverlay=true".to_owned()]));
     }
 
     #[test]

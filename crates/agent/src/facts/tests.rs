@@ -14,7 +14,11 @@ const VOLUME: &str = r"\\?\Volume{4c1b02c1-d990-11dc-99ae-806e6f6e6963}\";
 
 /// A node of kubeadm whose script prints these lines.
 fn node(kubelet: &str, config: &str, lines: &[&str]) -> FakeHost {
-    let services = vec![service("containerd", CONTAINERD, &[]), service("kubelet", kubelet, &[])];
+    node_with(vec![service("kubelet", kubelet, &[])], config, lines)
+}
+
+fn node_with(mut services: Vec<ServiceDefinition>, config: &str, lines: &[&str]) -> FakeHost {
+    services.push(service("containerd", CONTAINERD, &[]));
     let host = FakeHost::with(services, &[(CONTAINERD_CONFIG, config)]);
     host.0.borrow_mut().programs.push(("powershell.exe", "-NoProfile", output(0, &lines.join("\r\n"), "")));
     host
@@ -133,6 +137,18 @@ fn feature_gates_are_those_of_the_configuration_that_the_kubelet_uses() {
     let found = read(&node(KUBELET, "", &[]), &FactReference { kubelet, time: None }, FactReading::default()).facts;
     assert_eq!(found.feature_gates, Some(vec!["NodeLogQuery=true".to_owned(), "WinOverlay=false".to_owned()]));
     assert_eq!(facts(&node(KUBELET, "", &[])).feature_gates, None);
+}
+
+#[test]
+fn gates_of_kube_proxy_are_those_of_its_file_or_of_the_flags_of_the_running_program() {
+    let (file, flag): (_, &[&str]) = (r" --config=C:\k\proxy.conf", &["proxygate|WinDSR=true", "proxygate|read"]);
+    let table = [(file, flag, Some("WinOverlay=true")), ("", flag, Some("WinDSR=true")), ("", &[], None)];
+    for (flags, lines, expected) in table {
+        let proxy = service("kube-proxy", &format!(r"C:\k\kube-proxy.exe{flags}"), &[]);
+        let host = node_with(vec![service("kubelet", KUBELET, &[]), proxy], "", lines);
+        host.put(r"C:\k\proxy.conf", "featureGates: {WinOverlay: true}\n");
+        assert_eq!(facts(&host).kube_proxy_gates, expected.map(|gate| vec![gate.to_owned()]), "{flags} {lines:?}");
+    }
 }
 
 #[test]

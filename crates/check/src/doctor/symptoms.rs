@@ -693,7 +693,8 @@ pub static SYMPTOMS: &[Symptom] = {
             log(&[], &["unrecognized feature gate", "cannot set feature gate…locked to"],
                 "Select-String 'feature gate' C:\\var\\log\\*.log, C:\\var\\log\\*\\*.log"),
             "the gate was removed in this version, or can no longer be switched off",
-            "remove the gate from `--feature-gates` and `featureGates`: `winpool render` refuses those that a version does not have",
+            "remove the gate from `--feature-gates` and `featureGates`: `winpool render` refuses those that a version does not have. \
+             RKE2 sets WinDSR=true of kube-proxy itself: install a release of it that fits",
             "https://github.com/kubernetes/component-base/blob/v0.37.2/featuregate/feature_gate.go#L421"),
         symptom("unknown-field", "A service does not accept its configuration",
             log(&[], &["strict decoding error", "failed to load kubelet config file", "failed to load kubelet dropin file", "failed to validate kubelet configuration",

@@ -353,6 +353,9 @@ codes! {
     CniBinDir = row("cni-bin-dir", Warning, "A file of containerd with a setting that containerd 2.4 ignores",
         "containerd 2.4 reads the directories of the CNI from `bin_dirs` only. Without it, no pod with a network starts. Files of configuration version 2 are migrated.",
         "write bin_dirs with a list instead of bin_dir; containerd 2.1 and later read it");
+    KubeProxyGate = row("kube-proxy-gate", Warning, "A feature gate with which kube-proxy does not start",
+        "A newer kube-proxy does not have the gate, or has locked it. Without kube-proxy, the pods of the node reach no Service.",
+        "remove the gate from --feature-gates");
     MachineLabel = row("machine-label", Warning, "A label of machines that Cluster API does not copy to nodes",
         "A pool selects nodes by this label, and Cluster API copies only labels of some domains from a Machine to its Node. The pool does not select the nodes.",
         "use a label with the prefix node.cluster.x-k8s.io/, or set it in --node-labels of the kubelet");

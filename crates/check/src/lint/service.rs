@@ -4,8 +4,11 @@ use serde_json::Value;
 use winpool_core::{image::HostNode, json_path::fields as at};
 use winpool_facts::{
     Minor, OsVersion,
+    known_issues::{ComponentVersion, NodeComponent},
     service_limits::{DSR_GATE_ON_SINCE, MAX_ENDPOINTS, PRESERVE_DESTINATION, SESSION_AFFINITY_SINCE, max_endpoints},
 };
+use winpool_render::profile::GatedProgram;
+use winpool_rules::upgrade::{EndedSetting, refused_gate};
 
 use super::{Code, Finding, LintContext, known_issue};
 
@@ -48,11 +51,45 @@ fn needs_dsr(code: Code, path: &str, context: &LintContext<'_>) -> Option<Findin
     Some(Finding::new(code, path, problem))
 }
 
+/// The feature gates with which a kube-proxy does not start: of the minor of its image, or of the given one if that is newer.
+pub fn gates_of_kube_proxy(spec: &Value, context: &LintContext<'_>) -> Vec<Finding> {
+    let of_container = |(path, container): (String, &Value)| {
+        let installed = NodeComponent::of_image(container["image"].as_str().unwrap_or_default());
+        let Some((NodeComponent::KubeProxy, ComponentVersion([_, minor, _]))) = installed else { return Vec::new() };
+        let minor = context.given_minor().map_or(Minor(minor), |given| given.max(Minor(minor)));
+        let field = if container["args"].is_null() { "command" } else { "args" };
+        let arguments = arguments(container, "");
+        let ended = gates(&arguments).into_iter().filter_map(|gate| refused_gate(GatedProgram::KubeProxy, gate, minor));
+        let finding = |ended: EndedSetting| {
+            Finding::new(Code::KubeProxyGate, format!("{path}.{field}"), ended.problem).with_remedy(ended.remedy)
+        };
+        ended.map(finding).collect()
+    };
+    at(spec, "containers[]").into_iter().flat_map(of_container).collect()
+}
+
+/// The feature gates in the arguments of a kube-proxy, which ignores them beside a configuration file.
+fn gates(arguments: &str) -> Vec<&str> {
+    if ["--config=", "--config "].iter().any(|flag| arguments.contains(flag)) {
+        return Vec::new();
+    }
+    let is_of_gate = |character: char| character.is_ascii_alphanumeric() || "=,".contains(character);
+    let rests = arguments.split("--feature-gates").skip(1).map(|rest| rest.trim_start_matches(['=', ' ', '"', '\'']));
+    rests
+        .filter_map(|rest| rest.split(|character| !is_of_gate(character)).next())
+        .flat_map(|gates| gates.split(','))
+        .collect()
+}
+
+/// The command and the arguments of containers. The flags may be in a script.
+fn arguments(value: &Value, containers: &str) -> String {
+    let texts = ["command[]", "args[]"].into_iter().flat_map(|field| at(value, &format!("{containers}{field}")));
+    texts.filter_map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" ")
+}
+
 /// Whether the arguments of a kube-proxy enable Direct Server Return, and its gate where it is off by default.
 pub fn uses_dsr(spec: &Value, minor: Minor) -> bool {
-    let texts = ["containers[].command[]", "containers[].args[]"].into_iter().flat_map(|path| at(spec, path));
-    // The arguments may be in a script.
-    let text = texts.filter_map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" ").to_lowercase();
+    let text = arguments(spec, "containers[].").to_lowercase();
     let has = |option: &str| text.contains(option);
     let is_on = has("--enable-dsr=true") || (has("--enable-dsr") && !has("--enable-dsr="));
     is_on && !has("windsr=false") && (minor >= DSR_GATE_ON_SINCE || has("windsr=true"))
@@ -80,4 +117,23 @@ fn endpoints(count: u64, hosts: &[&HostNode]) -> Option<Finding> {
     let version = host.map(|host| format!(" {host}")).unwrap_or_default();
     let problem = format!("the Service has {count} endpoints, and Windows{version} supports at most {limit}");
     (count > limit).then(|| Finding::new(Code::ServiceEndpoints, "spec.selector", problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gates_of_kube_proxy_are_in_its_flags_unless_it_has_a_configuration_file() {
+        let table: [(&str, &[&str]); 5] = [
+            ("--v=2 --feature-gates=WinDSR=true,WinOverlay=true --enable-dsr", &["WinDSR=true", "WinOverlay=true"]),
+            ("--feature-gates WinDSR=true", &["WinDSR=true"]),
+            ("kube-proxy.exe --feature-gates=\"WinDSR=true\"; exit", &["WinDSR=true"]),
+            ("--config=C:/k/proxy.conf --feature-gates=WinDSR=true", &[]),
+            ("--config-sync-period=1m", &[]),
+        ];
+        for (arguments, expected) in table {
+            assert_eq!(gates(arguments), expected, "{arguments}");
+        }
+    }
 }

@@ -87,10 +87,10 @@ impl Arguments {
     /// Arguments that override a setting of the profile: an argument takes precedence over the configuration file.
     pub fn overriding<'a>(&'a self, path: &'a str, profile: &'a Profile) -> impl Iterator<Item = Problem> + 'a {
         let verbosity = profile.kubelet.verbosity.map(|_| V.to_owned());
-        let extra = profile.kubelet.extra.iter().map(|(field, _)| flag_of(field.name));
+        let extra = profile.kubelet.extra.iter().map(|(field, _)| *field);
         let written = FIELDS.iter().filter(|field| matches!(field.support, FieldSupport::Managed(_)));
-        let written = written.filter_map(|field| field.flag).map(str::to_owned);
-        let all = written.chain(verbosity).chain(extra);
+        let written = written.chain(extra).filter_map(|field| field.flag).map(str::to_owned);
+        let all = written.chain(verbosity);
         all.filter(|name| self.0.contains_key(name)).map(move |name| {
             let wrong = format!("the kubelet argument {name} overrides the setting of the profile");
             Problem::new(path, wrong, "remove it from the template, and use the profile")
@@ -110,20 +110,6 @@ impl Arguments {
             Problem::new(path, wrong, "write a shorter one, with fewer labels or taints")
         }))
     }
-}
-
-/// The flag of a field, for most fields: `clusterDNS` is `cluster-dns`.
-fn flag_of(field: &str) -> String {
-    let mut flag = String::new();
-    let mut after_upper = true;
-    for character in field.chars() {
-        if character.is_ascii_uppercase() && !after_upper {
-            flag.push('-');
-        }
-        after_upper = character.is_ascii_uppercase();
-        flag.push(character.to_ascii_lowercase());
-    }
-    flag
 }
 
 /// The labels of an argument `node-labels`, without those that cloud-init evaluates on the machine.
@@ -245,15 +231,6 @@ mod tests {
         let list = json!([{"name": "cloud-provider", "value": "external"}, {"name": "v", "value": "2"}]);
         assert_eq!(written(list.clone()), registration(list));
         assert_eq!(written(json!([])), json!({"criSocket": "s"}));
-    }
-
-    #[test]
-    fn a_field_has_the_flag_of_its_name() {
-        for (field, flag) in
-            [("clusterDNS", "cluster-dns"), ("maxPods", "max-pods"), ("podPidsLimit", "pod-pids-limit")]
-        {
-            assert_eq!(flag_of(field), flag);
-        }
     }
 
     #[test]

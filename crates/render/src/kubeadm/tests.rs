@@ -434,6 +434,10 @@ fn an_argument_that_overrides_the_profile_is_refused() {
     arguments.as_array_mut().unwrap().push(json!({"name": "max-pods", "value": "50"}));
     let problems = rendered(json!({}), 36, (2, 2), Some(&base)).unwrap_err();
     assert_eq!(problems[0].wrong, "the kubelet argument max-pods overrides the setting of the profile");
+    base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "registry-qps", "value": "2"}]);
+    let problems =
+        rendered(json!({"kubelet": {"extra": {"registryPullQPS": 9}}}), 36, (2, 2), Some(&base)).unwrap_err();
+    assert_eq!(problems[0].wrong, "the kubelet argument registry-qps overrides the setting of the profile");
     // The verbosity is only a setting of the profile if the profile has it.
     base["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] = json!([{"name": "v", "value": "2"}]);
     assert!(rendered(json!({}), 36, (2, 2), Some(&base)).is_ok());

@@ -10,7 +10,7 @@ use winpool_facts::{
     eviction,
     exit_codes::{EXIT_CODES, WIN32_CODES},
     kube_proxy_fields,
-    kubelet_fields::{self, DefaultValue, FIELDS, FieldType},
+    kubelet_fields::{self, DefaultValue, FIELDS, FieldSupport, FieldType},
     kubelet_flags::FLAGS,
     node_restriction::KUBELET_LABELS,
     pause,
@@ -61,6 +61,94 @@ fn written(default: DefaultValue) -> String {
         DefaultValue::Text(value) => value.to_lowercase(),
         DefaultValue::Unset => "nil".to_owned(),
     }
+}
+
+/// Compares the types of the fields: the kind of JSON that a type of Go is.
+pub fn kubelet_field_types() -> Result<Vec<String>> {
+    let source = kubernetes("k8s.io/kubelet", "config/v1beta1/types.go")?;
+    let fields = source.part("type KubeletConfiguration struct {", "\n}")?;
+    let kind = |go: &str| match go.trim_start_matches('*') {
+        "int32" | "int64" => "integer".to_owned(),
+        "v1.Duration" | "metav1.Duration" => "duration".to_owned(),
+        name if source.text().contains(&format!("\ntype {name} string\n")) => "string".to_owned(),
+        name if name.starts_with("[]") && name != "[]string" && name != "[]int32" => "objects".to_owned(),
+        name if name.contains('.') || name.starts_with(char::is_uppercase) => "object".to_owned(),
+        name => name.to_owned(),
+    };
+    let upstream = fields.rows(r#"^\s*\w+ +(\S+) +`json:"(\w+)"#, |captures| {
+        kubelet_fields::field(&captures[2]).map(|field| (field.name.to_owned(), kind(&captures[1])))
+    })?;
+    let own = FIELDS.iter().filter(|field| !["apiVersion", "kind"].contains(&field.name) && field.since <= NEWEST);
+    Ok(differences(
+        &upstream,
+        &own.map(|field| (field.name.to_owned(), json_kind(field.field_type).to_owned())).collect(),
+    ))
+}
+
+fn json_kind(field_type: FieldType) -> &'static str {
+    match field_type {
+        FieldType::Bool => "bool",
+        FieldType::Integer(..) => "integer",
+        FieldType::Number => "float64",
+        FieldType::String | FieldType::Enum(_) | FieldType::Directory | FieldType::ResolvConf => "string",
+        FieldType::Duration | FieldType::DurationWithin(..) | FieldType::GracePeriod => "duration",
+        FieldType::Strings => "[]string",
+        FieldType::Integers => "[]int32",
+        FieldType::StringMap | FieldType::Thresholds | FieldType::GracePeriods => "map[string]string",
+        FieldType::StringListMap => "map[string][]string",
+        FieldType::BoolMap => "map[string]bool",
+        FieldType::Object(_) => "object",
+        FieldType::Objects(_) => "objects",
+        FieldType::Scalar => "scalar",
+    }
+}
+
+/// The fields by their names in Go.
+fn names_in_go() -> Result<Upstream> {
+    let source = kubernetes("k8s.io/kubelet", "config/v1beta1/types.go")?;
+    source.part("type KubeletConfiguration struct {", "\n}")?.pairs(r#"^\s*(\w+) +\S+ +`json:"(\w+)"#)
+}
+
+/// Compares the defaults that the code sets with those of the table that are not zero.
+pub fn kubelet_defaults() -> Result<Vec<String>> {
+    const SET: &str = r#"^\s*obj\.(\w+) = &?(?:metav1\.Duration\{Duration: (?:(\d+) \* )?time\.(\w)|(?:ptr\.To(?:\[\w+\])?\()?(true|\d+|"[^"]*"|kubeletconfigv1beta1\.\w+))"#;
+    let names = names_in_go()?;
+    let constants = kubernetes("k8s.io/kubelet", "config/v1beta1/types.go")?.constants()?;
+    let source = kubernetes(KUBERNETES, "pkg/kubelet/apis/config/v1beta1/defaults.go")?;
+    let default = |field: &kubelet_fields::Field| {
+        let zero = [DefaultValue::Unset, DefaultValue::Bool(false), DefaultValue::Integer(0), DefaultValue::Text("0s")];
+        field.default_in(NEWEST).filter(|value| !zero.contains(value)).map(written)
+    };
+    let upstream = source.rows(SET, |captures| {
+        let field = kubelet_fields::field(&names.get(&captures[1])?.0)?;
+        let group = |number| captures.get(number).map(|found| found.as_str());
+        let value = match group(3) {
+            Some(unit) => format!("{}{unit}", group(2).unwrap_or("1")),
+            None => {
+                let text = group(4)?.trim_matches('"').trim_start_matches("kubeletconfigv1beta1.");
+                constants.get(text).map_or(text, String::as_str).to_owned()
+            }
+        };
+        default(field).map(|_| (field.name.to_owned(), value.to_lowercase()))
+    })?;
+    let own = FIELDS.iter().filter_map(|field| Some((field.name.to_owned(), default(field)?)));
+    Ok(differences(&upstream, &own.collect()))
+}
+
+/// Compares the flags of the fields that a profile sets.
+pub fn kubelet_field_flags() -> Result<Vec<String>> {
+    let names = names_in_go()?;
+    let is_set = |field: &&kubelet_fields::Field| {
+        matches!(field.support, FieldSupport::Supported | FieldSupport::Managed(_))
+            && !["featureGates", "registerWithTaints"].contains(&field.name)
+    };
+    let source = kubernetes(KUBERNETES, "cmd/kubelet/app/options/options.go")?;
+    let upstream = source.rows(r#"&c\.(\w+)(?:\.Duration)?[)}]*, "([\w-]+)""#, |captures| {
+        let field = kubelet_fields::field(&names.get(&captures[1])?.0).filter(is_set)?;
+        Some((field.name.to_owned(), captures[2].to_owned()))
+    })?;
+    let own = FIELDS.iter().filter(is_set).filter_map(|field| Some((field.name.to_owned(), field.flag?.to_owned())));
+    Ok(differences(&upstream, &own.collect()))
 }
 
 /// Compares the flags.

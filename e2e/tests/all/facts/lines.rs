@@ -110,6 +110,7 @@ const CAPI_LABELS: &str = "util/labels/helpers.go";
 const CAPI_MACHINE_SETS: &str = "core/reconcilers/machineset/machineset_controller_status.go";
 const CAPI_VERSIONS: &str = "docs/book/src/reference/versions.md";
 const SERVER: &str = "cmd/containerd/server/config/config.go";
+const KUBELET_ON_WINDOWS: &str = "pkg/kubelet/apis/config/validation/validation_windows.go";
 const SHIM: &str = "cmd/containerd-shim-runhcs-v1/pod.go";
 
 #[rustfmt::skip]
@@ -118,6 +119,7 @@ const SECTIONS: &[Section] = &[
     ("cluster_api", CLUSTER_API, CAPI_MACHINE_SETS, "func setScalingUpCondition(", "\n}\n", 0xaf31_b7e8_34b5_9e03),
     ("cluster_api", CLUSTER_API, CAPI_VERSIONS, "| API Version | Status", "See [11920]", 0xe098_c019_b08b_920a),
     ("host_process", HCSSHIM, SHIM, "Debug(\"createPod\")", "ct, sid, err :=", 0x55a0_d148_f58e_f52a),
+    ("kubelet_fields", k8s(KUBERNETES), KUBELET_ON_WINDOWS, "func validateKubeletOSConfiguration(", "\n}\n", 0x3654_1293_213f_2a5b),
     ("layers", CONTAINERD, SERVER, "func LoadConfigWithPlugins(", "\n}\n", 0x069e_9f99_dd07_481f),
     ("layers", CONTAINERD, SERVER, "func mergeConfig(", "\n}\n", 0xa06d_020c_472e_9016),
     ("layers", CONTAINERD_2_3, "internal/cri/config/config.go", "`bin_dir` is deprecated", "\n\t}\n", 0xca4c_e34e_f851_3b54),
