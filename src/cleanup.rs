@@ -201,7 +201,7 @@ fn fail_on_enforced_pools(snapshot: &Snapshot, pools: &BTreeSet<String>, namespa
     }
     Err(CommandError::Problems(format!(
         "an operator is running in namespace {namespace} and would apply these pools again: {}. Stop it with \
-         kubectl -n {namespace} scale deployment winpool --replicas=0, set spec.paused: true in the pools, or use --force",
+         kubectl -n {namespace} scale deployment winpool --replicas=0, set spec.mode: Observe in the pools, or use --force",
         some_of(names)
     )))
 }

@@ -1,11 +1,15 @@
 //! Reads the parts of a diagnosis: in pages, at most a number of objects, reduced to what the rules need.
 
+#![allow(clippy::disallowed_types)] // reviews of access are created
+
+use futures::future::try_join_all;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::{
     Api, Client,
-    api::{DynamicObject, ListParams},
+    api::{DynamicObject, ListParams, PostParams},
 };
-use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use serde_json::{Value, json};
+use tokio::time::{Instant, error::Elapsed, timeout_at};
 use winpool_check::doctor::{EvidenceLayer, EvidencePart, reduced};
 use winpool_core::kind::Kind;
 use winpool_operator::cluster::{PAGE, explain, kinds, status_code};
@@ -13,14 +17,17 @@ use winpool_operator::cluster::{PAGE, explain, kinds, status_code};
 /// The maximum number of objects of a part.
 const MAX_OBJECTS: usize = 5_000;
 /// The parts whose kinds a cluster need not have.
-const OPTIONAL: [EvidencePart; 6] = [
+const OPTIONAL: [EvidencePart; 7] = [
     EvidencePart::Pools,
     EvidencePart::Machines,
     EvidencePart::MachineDeployments,
     EvidencePart::MachinePools,
     EvidencePart::MachineSets,
     EvidencePart::NodeConfigs,
+    EvidencePart::CredentialSpecs,
 ];
+/// The maximum number of reviews.
+const MAX_REVIEWS: usize = 100;
 /// The maximum number of pages of a list, of which only some objects may be kept.
 const MAX_PAGES: usize = 400;
 
@@ -47,17 +54,24 @@ impl EvidenceReader {
         let resource = part.resource();
         let objects = self.objects(part, namespace, params, |object| keep(&object).then(|| reduced(part, object)));
         match timeout_at(self.deadline, objects).await {
-            Err(_) => EvidenceLayer::Unavailable(format!("listing {resource} took longer than the time limit")),
-            Ok(Err(error)) => match status_code(&error) {
-                // Without the kind there are no objects.
-                Some(404) if OPTIONAL.contains(&part) => EvidenceLayer::default(),
-                Some(403) => EvidenceLayer::Unavailable(format!(
-                    "the permission to list {resource} is missing, which the role winpool-doctor in config/doctor has"
-                )),
-                _ => EvidenceLayer::Unavailable(explain(&error)),
-            },
-            Ok(Ok((items, omitted))) => EvidenceLayer::Read { items, omitted },
+            // Without the kind there are no objects.
+            Ok(Err(error)) if status_code(&error) == Some(404) && OPTIONAL.contains(&part) => EvidenceLayer::default(),
+            answer => layer(answer, "list", resource),
         }
+    }
+
+    /// The answers to SubjectAccessReviews, which the API server does not store.
+    pub async fn answers(&self, mut reviews: Vec<Value>) -> EvidenceLayer<Value> {
+        let omitted = reviews.len() > MAX_REVIEWS;
+        reviews.truncate(MAX_REVIEWS);
+        let api = Api::<SubjectAccessReview>::all(self.client.clone());
+        let (params, reviews) = (PostParams::default(), reviews.into_iter().flat_map(serde_json::from_value));
+        let reviews: Vec<SubjectAccessReview> = reviews.collect();
+        let answers = async {
+            let answers = try_join_all(reviews.iter().map(|review| api.create(&params, review))).await?;
+            Ok((answers.iter().map(|answer| json!(answer)).collect(), omitted))
+        };
+        layer(timeout_at(self.deadline, answers).await, "create", "subjectaccessreviews")
     }
 
     async fn objects(
@@ -105,4 +119,21 @@ impl EvidenceReader {
         }
         Ok((kept, true))
     }
+}
+
+fn layer(
+    answer: Result<kube::Result<(Vec<Value>, bool)>, Elapsed>,
+    verb: &str,
+    resource: &str,
+) -> EvidenceLayer<Value> {
+    EvidenceLayer::Unavailable(match answer {
+        Ok(Ok((items, omitted))) => return EvidenceLayer::Read { items, omitted },
+        Err(_) => format!("the request to {verb} {resource} took longer than the time limit"),
+        Ok(Err(error)) if status_code(&error) == Some(403) => {
+            format!(
+                "the permission to {verb} {resource} is missing, which the role winpool-doctor in config/doctor has"
+            )
+        }
+        Ok(Err(error)) => explain(&error),
+    })
 }

@@ -14,7 +14,7 @@ use winpool_core::{foreign_text::escaped_lines, image::Reference, text::counted}
 use winpool_facts::{OsVersion, add_ons::Fit, builds};
 use winpool_operator::cluster;
 use winpool_rules::pool::Snapshot;
-use winpool_workload::WorkloadName;
+use winpool_workload::{Storage, StorageState, WorkloadName};
 
 use super::{
     CommandError, connect, input,
@@ -59,12 +59,22 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
     let Args { pool, to, plan, namespace, output: format, registry, registries, cluster } = args;
     let namespace = input::namespace(namespace)?;
     let runtime = connect::runtime()?;
-    let (snapshot, (pods, controllers)) = runtime.block_on(async {
+    let (mut snapshot, (pods, controllers), storage) = runtime.block_on(async {
         let progress = Progress::start("reading the cluster", "request");
         let client = progress.counting(cluster.client().await?);
         let snapshot = workloads::snapshot(&client, &namespace).await?;
-        Ok::<_, CommandError>((snapshot, cluster::list_workloads(&client).await?))
+        let workloads = cluster::list_workloads(&client).await?;
+        // Without volumes the permission to read them is not needed.
+        let storage = match workloads.0.values().any(|pod| !pod.template.volumes.is_empty()) {
+            true => cluster::list_storage(&client).await,
+            false => Ok(Storage::default()),
+        };
+        Ok::<_, CommandError>((snapshot, workloads, storage))
     })?;
+    match storage {
+        Ok(storage) => snapshot.storage = StorageState::Known(storage),
+        Err(error) => input::note(&format!("volumes are not checked: {error}")),
+    }
     let target = target(&snapshot, &pool, &to)?;
     let planner = MigrationPlanner {
         snapshot: &snapshot,
@@ -124,6 +134,7 @@ fn described(outcome: MigrationOutcome) -> &'static str {
         MigrationOutcome::NoImage => "no matching image",
         MigrationOutcome::NotSchedulable => "not schedulable",
         MigrationOutcome::NoPods => "no pods created",
+        MigrationOutcome::NotMounted => "not mounted",
         MigrationOutcome::Unknown => "unknown",
         MigrationOutcome::Runs => "runs",
     }

@@ -172,7 +172,10 @@ pub(super) fn run(args: Args) -> Result<(), CommandError> {
         Output::ClusterApi(render) => for_cluster_api(&args, &expected_nodes, render),
         output => for_nodes(&args, &expected_nodes, &output),
     };
-    documents?.write(OutputTarget::new(args.out, args.output.unwrap_or_default()))
+    let documents = documents?;
+    let failure = documents.failure().filter(|_| args.target.is_some() || args.standalone);
+    documents.write(OutputTarget::new(args.out, args.output.unwrap_or_default()))?;
+    failure.map_or(Ok(()), Err)
 }
 
 fn for_nodes(args: &Args, expected_nodes: &[ExpectedNode], output: &Output) -> Result<Documents, CommandError> {

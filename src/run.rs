@@ -51,6 +51,10 @@ pub(super) struct Args {
     /// WorkloadsPlaced is Unknown
     #[arg(long, env = "WINPOOL_WORKLOADS", value_enum, value_name = "ON|OFF", default_value_t)]
     workloads: Switch,
+    /// Also read volumes and the CSI drivers of nodes, and report the volumes of pods that their nodes do not mount. Requires
+    /// --workloads=on, and the permission to read them: apply config/storage
+    #[arg(long, env = "WINPOOL_STORAGE")]
+    storage: bool,
     /// Look up the platforms of images in their registries, anonymously. Requires --workloads=on
     #[arg(long, env = "WINPOOL_REGISTRY", value_enum, value_name = "ON|OFF", default_value_t)]
     registry: Switch,
@@ -212,6 +216,7 @@ async fn operate(
             metrics: admin.metrics.clone(),
             readiness: admin.ready.clone(),
             workloads,
+            storage: args.storage,
             registry,
             pull_secrets: args.pull_secrets,
             allowances: Arc::new(Allowances { hosts, label_prefixes }),

@@ -98,7 +98,7 @@ fn commented(paragraphs: &[String]) -> String {
 fn spec(pool: &AdoptedPool) -> Value {
     let mut spec = json!(pool.spec(Mode::Observe));
     if let Some(fields) = spec.as_object_mut() {
-        ["fallback", "paused", "deletionPolicy"].iter().for_each(|field| drop(fields.remove(*field)));
+        ["fallback", "deletionPolicy"].iter().for_each(|field| drop(fields.remove(*field)));
     }
     for class in spec["runtimeClasses"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         class.retain(|field, value| field != "adopt" || *value != false);

@@ -8,10 +8,13 @@ use kube::{Client, api::ListParams};
 use serde_json::Value;
 use tokio::time::Instant;
 use winpool_api::names::{NODE_LEASES, label};
-use winpool_check::doctor::{DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, Unavailable};
+use winpool_check::doctor::{
+    DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, Unavailable, access_reviews, has_gmsa_webhook,
+};
 use winpool_core::{Objects, node::WindowsNode};
 use winpool_facts::cluster_api::DEPLOYMENT_NAME;
 use winpool_rules::pool::{Pool, Snapshot, plan::Planner};
+use winpool_workload::volumes;
 
 use crate::{CommandError, evidence::EvidenceReader, input, node_logs::NodeLogReader, pools::check_names};
 
@@ -57,8 +60,16 @@ impl SubjectReader {
         };
         let events = self.with_events_of_nodes(events, &evidence).await;
         evidence.set(EvidencePart::Events, events);
+        self.read_storage(&mut evidence, &subject).await;
         self.read_all(&mut evidence, EvidencePart::DaemonSets).await;
         self.read_all(&mut evidence, EvidencePart::EndpointSlices).await;
+        let reviews = access_reviews(&evidence);
+        if !reviews.is_empty() {
+            self.read_all(&mut evidence, EvidencePart::CredentialSpecs).await;
+            let all = ListParams::default();
+            self.read(&mut evidence, EvidencePart::MutatingWebhooks, None, &all, has_gmsa_webhook).await;
+            evidence.access_reviews = self.reader.answers(reviews).await;
+        }
         if let Some(logs) = &self.logs {
             let read = match (evidence.nodes(), &subject) {
                 (Ok(nodes), _) => logs.logs(&by_readiness(nodes)).await,
@@ -68,6 +79,19 @@ impl SubjectReader {
             evidence.node_logs = read;
         }
         Ok(evidence)
+    }
+
+    /// Reads volumes and the drivers of nodes, if a pod has a volume that a driver mounts.
+    async fn read_storage(&self, evidence: &mut Evidence, subject: &DiagnosisSubject) {
+        let mut specs = evidence.pods().unwrap_or_default().iter().filter_map(|pod| pod.spec.as_ref());
+        if specs.all(|spec| volumes(spec).is_empty()) {
+            return;
+        }
+        let (namespace, _) = selected_events(subject);
+        self.read(evidence, EvidencePart::Claims, namespace, &ListParams::default(), |_| true).await;
+        for part in [EvidencePart::Volumes, EvidencePart::StorageClasses, EvidencePart::CsiNodes] {
+            self.read_all(evidence, part).await;
+        }
     }
 
     /// The events of pods with those of the nodes that were read. They are in one namespace, and name the node, whose uid not all have.

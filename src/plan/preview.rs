@@ -22,7 +22,7 @@ use winpool_facts::{Minor, add_ons::Fit};
 use winpool_rules::{
     operation::{Done, Outcome, Write},
     pool::{
-        Pool, Snapshot,
+        Consents, Pool, Snapshot,
         delivery::{self, PlannedRestart},
         plan::{ActivePool, Plan, Planner},
         stranding::Remedy,
@@ -64,6 +64,9 @@ pub struct PoolPreview {
     pub kube_proxy: KubeProxyPreview,
     /// The settings that this version of winpool renders differently, and that existing nodes and machines keep.
     pub kept: Vec<String>,
+    /// The annotations with consents that are spent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spent_consents: Vec<&'static str>,
     /// What to write in workloads before new taints can be added.
     pub workloads: Vec<WorkloadChange>,
     /// The required conditions that would be False.
@@ -77,7 +80,6 @@ pub struct PoolPreview {
 pub enum WriteMode {
     Enforce,
     Observe,
-    Paused,
     Deleting,
 }
 
@@ -198,6 +200,7 @@ impl PoolPreview {
             flags: problems(&[Role::Delivery, Role::Flag]),
             changes: plan.steps.iter().flatten().filter_map(PlannedChange::of).collect(),
             kept: plan.active().map(|active| rendering::pending(snapshot, active)).unwrap_or_default(),
+            spent_consents: spent_consents(plan),
             workloads: plan.active().map(workload_changes).unwrap_or_default(),
             withheld: plan.withheld.iter().filter_map(PlannedChange::of).collect(),
             restarts: delivery::restarts(snapshot, plan),
@@ -205,6 +208,11 @@ impl PoolPreview {
             kube_proxy: KubeProxyPreview::new(snapshot, plan, kube_proxy),
         }
     }
+}
+
+fn spent_consents(plan: &Plan) -> Vec<&'static str> {
+    let enforced = plan.active().zip(plan.pool.spec.as_ref().ok()).filter(|_| plan.pool.enforces());
+    enforced.map(|(active, spec)| Consents::spent(&plan.pool, spec, active)).unwrap_or_default()
 }
 
 /// The role of a condition that the plan shows; `None` if it reports no problem. What is withheld is listed separately, and no plan
@@ -242,7 +250,6 @@ impl WriteMode {
     fn of(pool: &Pool) -> Self {
         match &pool.spec {
             _ if pool.deleting => Self::Deleting,
-            Ok(spec) if spec.paused => Self::Paused,
             Ok(_) if !pool.enforces() => Self::Observe,
             _ => Self::Enforce,
         }

@@ -47,18 +47,19 @@ fn add_pool(pool: &PoolPreview, text: &mut String) {
     let summary = match pool.writes {
         WriteMode::Enforce => count(&pool.changes, ""),
         WriteMode::Observe => count(&pool.withheld, ", withheld in mode Observe"),
-        WriteMode::Paused => count(&pool.withheld, ", withheld while paused"),
         WriteMode::Deleting => format!("{}, being deleted", count(&pool.changes, "")),
     };
     let _ = writeln!(text, "{BOLD}Pool {}{BOLD:#}: {summary}", pool.name);
     let kept = pool.kept.iter().map(|change| ("kept by nodes and machines".to_owned(), change.clone()));
     let workloads = pool.workloads.iter().map(|one| (format!("write: {}", one.workload), one.change.clone()));
+    let spent = pool.spent_consents.iter().map(|name| ((*name).to_owned(), "spent, can be removed".to_owned()));
     let unstyled = [
         grouped(pool.changes.iter().chain(&pool.withheld)),
         pool.restarts.iter().map(restart).collect(),
         pool.kube_proxy.rows(),
         kept.collect(),
         workloads.collect(),
+        spent.collect(),
     ];
     for rows in unstyled {
         add_columns(rows.into_iter().map(|row| (Style::new(), row)).collect(), text);
@@ -167,9 +168,22 @@ mod tests {
     fn pool(name: &str, writes: WriteMode) -> PoolPreview {
         let name = name.into();
         let (changes, withheld, restarts, workloads) = (vec![], vec![], vec![], vec![]);
-        let (kept, held, flags) = (vec![], vec![], vec![]);
+        let (kept, held, flags, spent_consents) = (vec![], vec![], vec![], vec![]);
         let (add_ons, kube_proxy) = (vec![], KubeProxyPreview::default());
-        PoolPreview { name, writes, changes, withheld, restarts, add_ons, kube_proxy, kept, workloads, held, flags }
+        PoolPreview {
+            name,
+            writes,
+            changes,
+            withheld,
+            restarts,
+            add_ons,
+            kube_proxy,
+            kept,
+            spent_consents,
+            workloads,
+            held,
+            flags,
+        }
     }
 
     #[test]
@@ -200,6 +214,7 @@ mod tests {
             ],
             held: vec![condition("NodesAssigned", "ReleaseHeld", "win-9 no longer matches")],
             flags: vec![condition("VersionSkew", "KubeletTooOld", "win-2 is behind")],
+            spent_consents: vec!["winpool.dev/allow-strand"],
             ..pool("web", WriteMode::Enforce)
         };
         let restart = |files: Option<&[&str]>, restart, drain, nodes: &[&str]| PlannedRestart {
@@ -273,6 +288,7 @@ mod tests {
           agents: win-4         no restart: changed hosts.docker.io.toml (config web-2)
           agents: win-5         restart of containerd and kubelet: the present files are not known (config web-2)
           kept by nodes and machines  ConfigMap web-1 → web-2: kubelet.yaml maxPods: 110 → 120
+          winpool.dev/allow-strand  spent, can be removed
           add-on does not fit: DaemonSet kube-system/cni  calico/node-windows:v3.31.2 (Calico 3.31.2): it supports this, and not that. Use another (tigera/docs)
           held: NodesAssigned/ReleaseHeld     win-9 no longer matches
           problem: VersionSkew/KubeletTooOld  win-2 is behind
@@ -291,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_plan_without_changes_has_no_summary() {
-        let preview = Preview { pools: vec![pool("web", WriteMode::Paused)], nodes_in_no_pool: vec![], upgrade: None };
+        let preview = Preview { pools: vec![pool("web", WriteMode::Observe)], nodes_in_no_pool: vec![], upgrade: None };
         assert_eq!(strip_str(&text(&preview)).to_string(), "Pool web: no changes\n");
         assert_eq!(preview.summary(), None);
     }

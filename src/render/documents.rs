@@ -22,6 +22,8 @@ pub struct Documents {
     /// What is printed instead of the objects.
     pub printed: Option<String>,
     pub notes: Vec<String>,
+    /// The pools for which nothing can be rendered, each with the reason: a failure, after the others are written.
+    pub unrendered: Vec<String>,
 }
 
 impl Documents {
@@ -45,6 +47,16 @@ impl Documents {
     pub fn files(self) -> BTreeMap<String, String> {
         let objects = self.objects.iter().map(|(name, object)| (format!("{name}.yaml"), output::yaml(object)));
         objects.chain(self.texts).collect()
+    }
+
+    /// What a target lacks that was asked for.
+    pub(super) fn failure(&self) -> Option<CommandError> {
+        let nothing = self.objects.is_empty() && self.texts.is_empty();
+        let text = match &self.unrendered[..] {
+            [] => nothing.then(|| "nothing is rendered for any pool".to_owned())?,
+            unrendered => unrendered.join("\n"),
+        };
+        Some(CommandError::Problems(text))
     }
 
     /// Prints the notes, and prints or writes the documents.

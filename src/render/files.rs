@@ -37,12 +37,15 @@ pub fn files(
     format: &NodeFileFormat,
 ) -> Result<Documents, Vec<LocatedProblem>> {
     let planner = Planner::new(snapshot).expecting(expected_nodes.to_vec());
-    let (mut files, mut problems) = (BTreeMap::new(), Vec::new());
+    let (mut files, mut problems, mut notes) = (BTreeMap::new(), Vec::new(), Vec::new());
     for name in snapshot.pools.names() {
         let (Some(plan), Some((_, location))) = (planner.plan(name), resources.pools.get(name)) else { continue };
         let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) else { continue };
         let profile = spec.profile.as_ref().and_then(|profile| resources.profiles.get(profile));
-        let Some((view, in_profile)) = profile else { continue };
+        let Some((view, in_profile)) = profile else {
+            notes.push(format!("pool {name} has no profile, and nothing is rendered for it"));
+            continue;
+        };
         let Ok(profile) = &view.profile else { continue };
         let (rendered, failed) = match format {
             NodeFileFormat::Kubeadm => (for_kubeadm(active), Vec::new()),
@@ -52,7 +55,7 @@ pub fn files(
         problems.extend(failed.into_iter().map(|problem| locate(problem, location, in_profile)));
     }
     let printed = Some(printed(&files));
-    Documents { texts: files, printed, ..Documents::default() }.without(problems)
+    Documents { texts: files, printed, notes, ..Documents::default() }.without(problems)
 }
 
 /// All files as one text, each with its path as a heading.

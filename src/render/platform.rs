@@ -84,16 +84,16 @@ fn configurations(active: &ActivePool) -> impl Iterator<Item = (&str, Variant, &
 /// Adds the documents of nodes: a directory for each configuration, or for each pool without a profile.
 fn add(found: &mut Documents, directory: &str, nodes: &NodesToMake, platform: Platform) {
     let pool = nodes.pool;
-    let note = match documents(platform, nodes) {
+    let (list, text) = match documents(platform, nodes) {
         Ok(documents) => {
             let report = (REPORT.to_owned(), format!("Pool {pool}: {}\n", documents.report));
             let files = documents.files.into_iter().chain([report]);
             found.texts.extend(files.map(|(name, text)| (format!("{directory}/{name}"), text)));
-            format!("pool {pool}: {}", documents.report.summary())
+            (&mut found.notes, format!("pool {pool}: {}", documents.report.summary()))
         }
-        Err(reason) => format!("pool {pool}: {reason}, and nothing is rendered for it"),
+        Err(reason) => (&mut found.unrendered, format!("pool {pool}: {reason}, and nothing is rendered for it")),
     };
-    if !found.notes.contains(&note) {
-        found.notes.push(note);
+    if !list.contains(&text) {
+        list.push(text);
     }
 }

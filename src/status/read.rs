@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::storage::v1::CSINode;
-use kube::{Api, Client, api::ListParams};
+use kube::Client;
 use winpool_core::Objects;
 use winpool_operator::cluster;
 use winpool_rules::{
     ownership::Ownership,
     pool::{Pool, Snapshot},
-    status::overview::{self, AttachLimits, MachineObject, ObservedCluster, Overview},
+    status::overview::{self, MachineObject, ObservedCluster, Overview},
 };
+use winpool_workload::NodeDrivers;
 
 use super::{CommandError, input};
 
@@ -39,9 +39,8 @@ impl Reader {
         let mut notes = Vec::new();
         let snapshot = self.snapshot(pools.clone(), &mut notes).await;
         let machines = self.machines(&pools, &mut notes).await;
-        let attach_limits = if self.capacity { Some(self.attach_limits(&mut notes).await) } else { None };
-        let observed =
-            ObservedCluster { snapshot, machines, attach_limits, notes, namespace: self.namespace.clone(), pools };
+        let drivers = if self.capacity { Some(self.drivers(&mut notes).await) } else { None };
+        let observed = ObservedCluster { snapshot, machines, drivers, notes, namespace: self.namespace.clone(), pools };
         Overview::new(&observed, &self.names)
     }
 
@@ -75,20 +74,11 @@ impl Reader {
         })
     }
 
-    async fn attach_limits(&self, notes: &mut Vec<String>) -> AttachLimits {
-        let nodes = match Api::<CSINode>::all(self.client.clone()).list(&ListParams::default()).await {
-            Ok(nodes) => nodes.items,
-            Err(error) => {
-                notes.push(format!("the attach limits of volumes are not shown: {}", cluster::explain(&error)));
-                Vec::new()
-            }
-        };
-        let limits = |node: CSINode| {
-            let drivers = node.spec.drivers.into_iter();
-            let limit = drivers.filter_map(|one| Some((one.name, i64::from(one.allocatable?.count?))));
-            (node.metadata.name.unwrap_or_default(), limit.collect())
-        };
-        nodes.into_iter().map(limits).collect()
+    async fn drivers(&self, notes: &mut Vec<String>) -> Objects<NodeDrivers> {
+        cluster::list_drivers(&self.client).await.unwrap_or_else(|error| {
+            notes.push(format!("the attach limits of volumes are not shown: {error}"));
+            Objects::default()
+        })
     }
 
     /// The objects of Cluster API in the namespaces that the status of pools names.

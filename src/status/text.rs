@@ -22,11 +22,8 @@ const MAX_DETAILED: usize = 4;
 const DETAILS: &str = "Messages, affected nodes and commands: winpool status POOL";
 
 /// The state of a pool without problems by the reason of `Ready`. Other reasons mean that it is as specified.
-const STATES: &[(&str, &str)] = &[
-    (reason::DELETING, "being deleted"),
-    (reason::OBSERVING, "mode Observe, only status is written"),
-    (reason::PAUSED, "paused, only status is written"),
-];
+const STATES: &[(&str, &str)] =
+    &[(reason::DELETING, "being deleted"), (reason::OBSERVING, "mode Observe, only status is written")];
 
 /// The status. Lines of problems that are one line each are cut at `width`.
 pub fn text(overview: &Overview, width: Option<usize>) -> String {
@@ -140,7 +137,8 @@ pub fn progress(progress: &PoolProgress) -> String {
     let named = |what: &str, names: &[String]| {
         (!names.is_empty()).then(|| format!("{what}: {}", some_of_many(names, String::clone)))
     };
-    let parts = [nodes, machines, named("in work", &progress.in_work), named("next", &progress.next)];
+    let window = progress.next_window.map(|begins| format!("the next maintenance window begins at {begins}"));
+    let parts = [nodes, machines, named("in work", &progress.in_work), named("next", &progress.next), window];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -215,7 +213,6 @@ mod tests {
                 PoolOverview { ready_nodes: 5, ..pool("batch", 6, "AsSpecified") },
                 pool("idle", 0, "AsSpecified"),
                 pool("looking", 1, "Observing"),
-                pool("off", 2, "Paused"),
                 PoolOverview { progress: Some(rolling), ..pool("web-2022", 3, "AsSpecified") },
             ],
             ..Overview::default()
@@ -224,7 +221,6 @@ mod tests {
         batch     6 nodes (5 ready), as specified
         idle      0 nodes, as specified
         looking   1 node, mode Observe, only status is written
-        off       2 nodes, paused, only status is written
         web-2022  3 nodes, a change is in progress
           1 of 3 nodes run their configuration
         ");

@@ -212,6 +212,24 @@ fn files_for_kubeadm_are_a_patch_and_the_other_files_of_the_node() {
 }
 
 #[test]
+fn a_target_names_the_pools_that_it_leaves_out_and_fails_if_it_was_to_have_them() {
+    let folder = folder(&[("pools.yaml", POOLS), ("old.yaml", &POOLS.replacen("\"ltsc2022\"", "\"ltsc2019\"", 1))]);
+    let without_profile = "pool batch-2022 has no profile, and nothing is rendered for it";
+    let retired = "pool web-2022: AKS has no known image with Windows 10.0.17763, and nothing is rendered for it";
+    let table = [
+        ("pools.yaml", "kubeadm", 0, without_profile),
+        ("pools.yaml", "aks-nodepool", 0, "pool batch-2022: "),
+        ("old.yaml", "aks-nodepool", 1, retired),
+        ("pools.yaml", "cluster-api", 1, "nothing is rendered for any pool"),
+    ];
+    for (file, target, status, part) in table {
+        let output = winpool(folder.path(), &["render", file, "--target", target, "--kubernetes", "1.36"]);
+        assert_eq!((output.status, output.stderr.contains(part)), (status, true), "{target}: {}", output.stderr);
+        assert_eq!(output.stdout.is_empty(), target == "cluster-api", "the other pools are rendered");
+    }
+}
+
+#[test]
 fn complete_files_require_the_options_of_the_cluster() {
     let folder = folder(&[("pools.yaml", POOLS)]);
     let render = ["render", "-f", "pools.yaml", "--kubernetes", "1.36", "--containerd", "2.3", "--standalone"];

@@ -10,7 +10,14 @@ use self::permissions::Permission;
 use crate::status_page::assert_blocks;
 
 /// The resources that only administrators and the operator write, besides their status.
-const OF_ADMINISTRATORS: [&str; 4] = ["windowsnodepools", "windowsruntimeprofiles", "runtimeclasses", "configmaps"];
+const OF_ADMINISTRATORS: [&str; 6] = [
+    "windowsnodepools",
+    "windowsruntimeprofiles",
+    "runtimeclasses",
+    "configmaps",
+    "persistentvolumes",
+    "storageclasses",
+];
 
 /// What others than administrators can write: the kinds of the objects, and the functions that test it.
 struct Input {

@@ -96,7 +96,6 @@ mod tests {
     fn a_status_is_a_problem_by_the_polarity_of_its_condition() {
         let table = [
             (&READY, ConditionStatus::False, reason::TAINT_CONFLICT, true),
-            (&READY, ConditionStatus::False, reason::PAUSED, false),
             (&NODES_TAINTED, ConditionStatus::False, reason::OBSERVING, false),
             (&OS_MISMATCH, ConditionStatus::True, reason::NODE_BUILD_DIFFERS, true),
             (&VERSION_SKEW, ConditionStatus::False, reason::TABLES_END_AT, false),
@@ -106,9 +105,7 @@ mod tests {
         for (of, status, reason, expected) in table {
             assert_eq!(of.is_problem(status.name(), reason), expected, "{} {status:?} {reason}", of.name);
             let computed = of.because(reason, "");
-            // `Paused` is usually no problem: False is the exception.
-            let usual = if reason == reason::PAUSED { ConditionStatus::True } else { status };
-            assert_eq!(computed.status, usual, "{} {reason}", of.name);
+            assert_eq!(computed.status, status, "{} {reason}", of.name);
             assert_eq!(computed.with_status(status).is_problem(), expected, "{} {status:?} {reason}", of.name);
         }
     }

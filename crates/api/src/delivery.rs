@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     cluster_api::ClusterApi,
-    pattern::{PERCENTAGE, ROLLOUT_TIMEOUT},
+    pattern::{CRON, PERCENTAGE, TIME_ZONE, UP_TO_A_DAY},
     schema,
 };
 
@@ -19,7 +19,9 @@ use super::{
     validation = Rule::new("(has(self.method) && self.method == 'ClusterAPI') == has(self.clusterAPI)")
         .message("write clusterAPI with method: ClusterAPI, and only with it"),
     validation = Rule::new("!has(self.drift) || self.drift != 'Reapply' || (has(self.method) && self.method == 'Agent')")
-        .message("drift: Reapply needs agents: write method: Agent, or remove drift")
+        .message("drift: Reapply needs agents: write method: Agent, or remove drift"),
+    validation = Rule::new("!has(self.maintenanceWindows) || size(self.maintenanceWindows) == 0 || (has(self.method) && self.method != 'None')")
+        .message("maintenanceWindows need a delivery by winpool: write method: Agent or ClusterAPI, or remove maintenanceWindows")
 )]
 pub struct Delivery {
     /// None: winpool only renders the configuration, and your own tool copies it. Agent: the node agent of
@@ -37,6 +39,13 @@ pub struct Delivery {
     // Without a default in the schema, so that stored pools stay as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftPolicy>,
+    /// With methods Agent and ClusterAPI: when nodes may begin to change; without windows at any time. Outside of all windows no
+    /// node is drained or gets another configuration, and no machines are replaced. What has begun is finished, and a new node
+    /// gets its first configuration at once. Example: [{schedule: "0 22 * * SAT", duration: 6h, timeZone: Europe/Berlin}].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub maintenance_windows: Vec<MaintenanceWindow>,
     /// With method ClusterAPI: the machines, and what their templates contain.
     #[serde(default, rename = "clusterAPI", skip_serializing_if = "Option::is_none")]
     pub cluster_api: Option<ClusterApi>,
@@ -62,6 +71,26 @@ pub enum DriftPolicy {
     Reapply,
 }
 
+/// A recurring time in which nodes may begin to change.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct MaintenanceWindow {
+    /// When it begins, as in a CronJob: minute, hour, day of month, month, day of week. Example: "0 22 * * SAT".
+    #[schemars(length(min = 1, max = 128), regex(pattern = CRON.pattern))]
+    pub schedule: String,
+    /// How long it is open: minutes or hours, from 1m to 24h. Example: 6h.
+    #[schemars(length(min = 1, max = 32), regex(pattern = UP_TO_A_DAY.pattern))]
+    pub duration: String,
+    /// The time zone of the schedule, a name of the IANA database. Example: Europe/Berlin.
+    #[serde(default = "utc")]
+    #[schemars(length(min = 1, max = 64), regex(pattern = TIME_ZONE.pattern))]
+    pub time_zone: String,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
 /// How a new configuration is rolled out to the nodes of a pool.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 // By its path, because the schema is derived from a copy of the type under another name.
@@ -75,7 +104,7 @@ pub struct RolloutSettings {
     pub max_failures: u32,
     /// How long, such as 10m, a node may take to drain, and then to apply and verify its configuration. Half of it is the time that the
     /// agent waits for the operator's confirmation before it rolls back. Minutes or hours, from 1m to 24h. Example: 10m.
-    #[schemars(length(min = 1, max = 32), regex(pattern = ROLLOUT_TIMEOUT.pattern))]
+    #[schemars(length(min = 1, max = 32), regex(pattern = UP_TO_A_DAY.pattern))]
     pub timeout: String,
     /// Whether pods are evicted from a node before it changes. IfNeeded: if its allocatable resources become less, or if it is a
     /// node of RKE2, where kubelet, containerd and kube-proxy restart together. Always:

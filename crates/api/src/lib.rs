@@ -26,7 +26,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 
 pub use cluster_api::{Autoscaling, ClusterApi, Rotation, TemplateKind, TemplateReference};
-pub use delivery::{Delivery, DeliveryMethod, DrainPolicy, DriftPolicy, NodeLimit, RolloutSettings};
+pub use delivery::{Delivery, DeliveryMethod, DrainPolicy, DriftPolicy, MaintenanceWindow, NodeLimit, RolloutSettings};
 pub use node_config::{
     ConfigReference, Disruption, NodeConfigPhase, RejectedConfig, WindowsNodeConfig, WindowsNodeConfigSpec,
     WindowsNodeConfigStatus,

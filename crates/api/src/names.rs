@@ -66,6 +66,8 @@ pub mod annotation {
     pub const ALLOW_DELETION: &str = "winpool.dev/allow-deletion";
     /// On a pool: the selector whose held nodes may be released.
     pub const ALLOW_RELEASE: &str = "winpool.dev/allow-release";
+    /// On a pool: the selector that matches no node, as is intended.
+    pub const ALLOW_EMPTY: &str = "winpool.dev/allow-empty";
     /// On a pool: the windowsVersion that may leave pods without nodes.
     pub const ALLOW_STRAND: &str = "winpool.dev/allow-strand";
     /// On a pool: the NoExecute taints that may evict pods.
@@ -108,7 +110,6 @@ pub mod manager {
 pub mod reason {
     pub const AS_SPECIFIED: &str = "AsSpecified";
     pub const OBSERVING: &str = "Observing";
-    pub const PAUSED: &str = "Paused";
     pub const DELETING: &str = "Deleting";
     pub const WRITE_FAILED: &str = "WriteFailed";
     pub const PROGRESSING: &str = "Progressing";
@@ -120,6 +121,8 @@ pub mod reason {
     pub const LIST_REFUSED: &str = "ListRefused";
     pub const ASSIGNED: &str = "Assigned";
     pub const NO_NODES: &str = "NoNodes";
+    pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+    pub const SELECTS_NO_NODE: &str = "SelectsNoNode";
     pub const ONLY_LINUX_NODES: &str = "OnlyLinuxNodes";
     pub const NODE_CONFLICT: &str = "NodeConflict";
     pub const RECORD_NOT_VERIFIED: &str = "RecordNotVerified";
@@ -158,6 +161,7 @@ pub mod reason {
     pub const RENDERING_CHANGED: &str = "RenderingChanged";
     pub const ROLLING_OUT: &str = "RollingOut";
     pub const ROLLOUT_PAUSED: &str = "RolloutPaused";
+    pub const AWAITS_WINDOW: &str = "AwaitsWindow";
     pub const ROLLOUT_HALTED: &str = "RolloutHalted";
     pub const DIFFERS: &str = "Differs";
     /// Also the reason in the status of a WindowsNodeConfig.
@@ -186,6 +190,9 @@ pub mod reason {
     pub const LINUX_POD_ON_WINDOWS_NODE: &str = "LinuxPodOnWindowsNode";
     pub const LINUX_POD_MAY_LAND: &str = "LinuxPodMayLand";
     pub const NOT_RESCHEDULABLE: &str = "NotReschedulable";
+    pub const DRIVER_NOT_REGISTERED: &str = "DriverNotRegistered";
+    pub const VOLUME_NOT_SUPPORTED: &str = "VolumeNotSupported";
+    pub const ATTACH_LIMIT_REACHED: &str = "AttachLimitReached";
     pub const RUNTIME_CLASS_CHANGED: &str = "RuntimeClassChanged";
     pub const MEMORY_OVERCOMMITTED: &str = "MemoryOvercommitted";
     pub const IMAGE_UPDATES_BEHIND: &str = "ImageUpdatesBehind";

@@ -62,10 +62,17 @@ patterns! {
     /// A percentage from 1% to 100%.
     PERCENTAGE r"^([1-9][0-9]?|100)%$" "a percentage"
         "write a number of nodes such as 1, or a percentage from 1% to 100%"
-    /// The timeout of a rollout, from one minute to one day.
-    ROLLOUT_TIMEOUT r"^(([1-9][0-9]{0,2}|1[0-3][0-9]{2}|14[0-3][0-9]|1440)m|([1-9]|1[0-9]|2[0-4])h)$"
-        "a timeout between 1m and 24h"
+    /// A duration from one minute to one day.
+    UP_TO_A_DAY r"^(([1-9][0-9]{0,2}|1[0-3][0-9]{2}|14[0-3][0-9]|1440)m|([1-9]|1[0-9]|2[0-4])h)$"
+        "a duration between 1m and 24h"
         "write minutes or hours, such as 10m"
+    /// A cron expression of five fields, each of `*`, numbers and names. Extensions of cron differ between programs.
+    CRON r"^(\*|[0-9]{1,2}|[A-Za-z]{3})([,/-](\*|[0-9]{1,2}|[A-Za-z]{3}))*( (\*|[0-9]{1,2}|[A-Za-z]{3})([,/-](\*|[0-9]{1,2}|[A-Za-z]{3}))*){4}$"
+        "a cron expression without extensions such as L, W, # and @daily"
+        "write minute, hour, day of month, month and day of week, such as \"0 22 * * SAT\""
+    /// The name of a time zone.
+    TIME_ZONE r"^[A-Za-z][A-Za-z0-9_+/-]*$" "the name of a time zone"
+        "write a name of the IANA database, such as Europe/Berlin"
     /// A release line of containerd, or empty.
     CONTAINERD_LINE r"^([0-9]{1,2}\.[0-9]{1,2})?$" "a release line of containerd"
         "write major and minor in quotes, such as \"2.2\""

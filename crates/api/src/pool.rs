@@ -137,9 +137,9 @@ pub struct WindowsNodePoolSpec {
     #[serde(default)]
     pub mode: Mode,
 
-    /// While true, only status is written.
-    #[serde(default)]
-    pub paused: bool,
+    /// Deprecated: write mode: Observe. While true, the spec is invalid, and only status is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 
     /// What happens when the pool is deleted: Retain leaves everything unchanged, Cleanup removes what the operator
     /// added.

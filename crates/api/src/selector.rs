@@ -81,6 +81,21 @@ impl LabelSelector {
     }
 }
 
+impl LabelSelector {
+    /// A selector for each of its labels and requirements.
+    pub fn parts(&self) -> impl Iterator<Item = Self> {
+        let labels = self.match_labels.iter().map(|(key, value)| Self {
+            match_labels: BTreeMap::from([(key.clone(), value.clone())]),
+            match_expressions: Vec::new(),
+        });
+        let requirements = self
+            .match_expressions
+            .iter()
+            .map(|requirement| Self { match_labels: BTreeMap::new(), match_expressions: vec![requirement.clone()] });
+        labels.chain(requirements)
+    }
+}
+
 impl SelectorRequirement {
     fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&self.key);

@@ -27,7 +27,7 @@ use winpool_core::{
 use winpool_facts::catalogue::Entry;
 
 pub use case::{Observation, Undetermined};
-pub use checks::{registry_image, waiting_images};
+pub use checks::{access_reviews, has_gmsa_webhook, registry_image, waiting_images};
 pub use evidence::{
     DiagnosisSubject, Evidence, EvidenceLayer, EvidencePart, ImageContent, LogContent, NodeLog, RegistryImage,
     Unavailable,

@@ -4,6 +4,7 @@ pub mod add_ons;
 pub mod adopt;
 pub mod catalogue;
 pub mod doctor;
+pub mod gmsa;
 pub mod lint;
 pub mod manifests;
 pub mod migrate;

@@ -12,6 +12,7 @@ mod docker;
 mod finding;
 mod hints;
 mod host_process;
+mod identity;
 mod image;
 pub(crate) mod image_name;
 mod known_issue;
@@ -49,6 +50,7 @@ use context::{LintContext, PodPlacement};
 pub use finding::{Finding, LocatedFinding};
 pub use report::LintReport;
 pub use run::{check, own_resources};
+pub(crate) use windows_options::OPTIONS;
 use workload::PodSpec;
 pub use workload::Workload;
 
@@ -105,6 +107,8 @@ fn rules(
         findings.extend(service::gates_of_kube_proxy(spec, context));
         findings.extend(eks_address(template, spec, placement, context));
         findings.extend(gmsa_hostname(workload, spec));
+        findings.extend(context.identities.check(workload, spec));
+        findings.extend(identity::users(spec));
     } else if template.os == Some(System::Linux) {
         findings.extend(pod::windows_options_on_linux(spec));
     } else if placement.system == Some(System::Linux) {

@@ -24,7 +24,8 @@ use winpool_core::{
     text::{counted, some_of},
 };
 use winpool_workload::{
-    Amount, Container, Controller, Pod, Requests, SchedulingState, System, Template, WorkloadIndex, WorkloadName,
+    Amount, Attached, Container, Controller, Pod, Requests, SchedulingState, Storage, System, Template, WorkloadIndex,
+    WorkloadName,
     check::{Lookups, image_issue},
     placement::EffectiveSpec,
     scheduling_state::{NodeGroup, PoolState},
@@ -50,7 +51,9 @@ pub enum MigrationOutcome {
     NotSchedulable,
     /// The DaemonSet controller does not create pods for the new nodes.
     NoPods,
-    /// There is no evidence about an image.
+    /// The nodes do not mount a volume.
+    NotMounted,
+    /// There is no evidence about an image, or the volumes are not checked.
     Unknown,
     Runs,
 }
@@ -191,7 +194,10 @@ impl<'a> MigrationPlanner<'a> {
         };
         let planner = Planner::new(&after);
         let hosts = planner.members(destination).filter_map(|node| node.labels.get(label::HOSTNAME).cloned()).collect();
-        let destination = Destination { state: &state, pool: state.pool(destination)?, hosts, lookups };
+        let nodes = planner.members(destination).map(|node| node.name.as_str()).collect();
+        let storage = self.snapshot.storage.known();
+        let storage = storage.map(|storage| (storage, storage.attached(self.pods.iter().map(AsRef::as_ref))));
+        let destination = Destination { state: &state, pool: state.pool(destination)?, hosts, lookups, nodes, storage };
         let mut workloads = self.workloads(pool);
         let changed: Vec<_> = workloads.iter().map(|workload| workload.template.and_then(&change)).collect();
         for (workload, changed) in workloads.iter_mut().zip(&changed) {
@@ -299,6 +305,8 @@ struct Destination<'d> {
     pool: &'d PoolState,
     hosts: HashSet<String>,
     lookups: &'d Lookups,
+    nodes: Vec<&'d str>,
+    storage: Option<(&'d Storage, Attached<'d>)>,
 }
 
 impl Destination<'_> {
@@ -334,7 +342,23 @@ impl Destination<'_> {
         if !self.fits(&effective) {
             return not_schedulable(self.obstacle(&effective));
         }
-        self.worst_image(template)
+        let outcomes = [self.worst_image(template), self.volumes(workload)];
+        outcomes.into_iter().min_by_key(|(outcome, _)| *outcome).unwrap_or((MigrationOutcome::Runs, String::new()))
+    }
+
+    /// The outcome of the volumes of the existing pods, which have their claims.
+    fn volumes(&self, workload: &PoolWorkload) -> (MigrationOutcome, String) {
+        let mut pods = workload.pods.iter().filter(|pod| !pod.template.volumes.is_empty());
+        match &self.storage {
+            None if pods.next().is_some() => (MigrationOutcome::Unknown, "its volumes are not checked".to_owned()),
+            None => (MigrationOutcome::Runs, String::new()),
+            Some((storage, attached)) => {
+                let issue = pods.find_map(|pod| storage.obstacle(pod, &self.nodes, attached));
+                issue.map_or((MigrationOutcome::Runs, String::new()), |issue| {
+                    (MigrationOutcome::NotMounted, issue.to_string())
+                })
+            }
+        }
     }
 
     fn fits(&self, effective: &EffectiveSpec) -> bool {

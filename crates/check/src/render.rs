@@ -60,7 +60,7 @@ pub fn render(
             problems.extend(class_problems(spec, active).map(|problem| location.problem(problem)));
             problems.extend(config_problems(&plan.pool, spec, active, expected_nodes, location, resources));
             rendered.uses_expected_nodes |= active.members.is_empty() && spec.profile.is_some();
-            rendered.notes.extend(notes(&plan, spec, active));
+            rendered.notes.extend(notes(&plan, active));
         } else {
             rendered.notes.push(format!("pool {name} is being deleted and was not rendered"));
         }
@@ -162,12 +162,11 @@ fn grouped(pool: &Pool, failures: &[Unrendered]) -> impl Iterator<Item = Problem
 }
 
 /// What prevents the operator from applying the objects.
-fn notes(plan: &Plan, spec: &Spec, active: &ActivePool) -> Vec<String> {
+fn notes(plan: &Plan, active: &ActivePool) -> Vec<String> {
     let name = &plan.pool.name;
     let mut notes = Vec::new();
     if !plan.pool.enforces() {
-        let state = if spec.paused { "is paused" } else { "has mode Observe" };
-        notes.push(format!("pool {name} {state}: the operator does not apply its objects"));
+        notes.push(format!("pool {name} has mode Observe: the operator does not apply its objects"));
     }
     let evicting = active.members.iter().filter(|member| member.has(reason::WOULD_EVICT));
     let evicting: Vec<_> = evicting.map(|member| member.node.name.as_str()).collect();

@@ -9,7 +9,10 @@ use std::{
 use derive_more::Display;
 use serde_json::{Value, json};
 use winpool_api::names::{GROUP, label, manager};
-use winpool_facts::cluster_api::{self, BOOTSTRAP_GROUP, CORE_GROUP};
+use winpool_facts::{
+    cluster_api::{self, BOOTSTRAP_GROUP, CORE_GROUP},
+    pod_fields::{GMSA_GROUP, GMSA_RESOURCE},
+};
 
 /// A kind of object. It is identified by its name, because winpool uses no two of one name.
 #[derive(Clone, Copy, Display)]
@@ -71,6 +74,10 @@ impl Kind {
     pub const EVENT: Self = workload("", "v1", "Event", "events").only(SANDBOXES);
     pub const LIMIT_RANGE: Self = workload("", "v1", "LimitRange", "limitranges");
     pub const SERVICE: Self = workload("", "v1", "Service", "services");
+    pub const CLAIM: Self = workload("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims").needed_by(NeededBy::Feature);
+    pub const VOLUME: Self = row("", "v1", "PersistentVolume", "persistentvolumes").needed_by(NeededBy::Feature);
+    pub const STORAGE_CLASS: Self = row("storage.k8s.io", "v1", "StorageClass", "storageclasses").needed_by(NeededBy::Feature);
+    pub const CSI_NODE: Self = row("storage.k8s.io", "v1", "CSINode", "csinodes").needed_by(NeededBy::Feature);
     pub const DEPLOYMENT: Self = workload("apps", "v1", "Deployment", "deployments");
     pub const STATEFUL_SET: Self = workload("apps", "v1", "StatefulSet", "statefulsets");
     pub const DAEMON_SET: Self = workload("apps", "v1", "DaemonSet", "daemonsets");
@@ -78,6 +85,8 @@ impl Kind {
     pub const CRON_JOB: Self = workload("batch", "v1", "CronJob", "cronjobs").needed_by(NeededBy::Nothing);
     pub const LEASE: Self = workload("coordination.k8s.io", "v1", "Lease", "leases").needed_by(NeededBy::Nothing);
     pub const ENDPOINT_SLICE: Self = workload("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").needed_by(NeededBy::Nothing);
+    pub const CREDENTIAL_SPEC: Self = row(GMSA_GROUP, "v1", "GMSACredentialSpec", GMSA_RESOURCE).needed_by(NeededBy::Nothing);
+    pub const MUTATING_WEBHOOK: Self = row("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations").needed_by(NeededBy::Nothing);
     pub const CLUSTER: Self = cluster_api(CORE_GROUP, "Cluster", "clusters");
     pub const MACHINE_DEPLOYMENT: Self = cluster_api(CORE_GROUP, "MachineDeployment", "machinedeployments").by(manager::MACHINES);
     pub const MACHINE_POOL: Self = cluster_api(CORE_GROUP, "MachinePool", "machinepools").by(manager::MACHINES);

@@ -7,7 +7,8 @@ use winpool_api::bounds::shortened;
 
 /// The maximum length of a text, in characters.
 const MAX_TEXT: usize = 2048;
-pub(crate) const MASK: &str = "***";
+/// What replaces a credential.
+pub const MASK: &str = "***";
 
 /// The words that name a credential, alone or at the end of a name such as `DB_PASS` or `--docker-password`.
 const WORDS: &str = "password|passwd|passphrase|pwd|secret|token|(?:api|account|access|secret|private|shared|master|encryption)[-_]?key|\

@@ -39,6 +39,7 @@
 //! - containerd-10071: 1.7.16 fixed `pkg/cri/sbserver`, which is off; 1.7.19 fixed `pkg/cri/server`.
 //! - containerd-8171: the issue names 1.6 and 1.7; that earlier releases have it is inferred. 1.7.36 lacks the fix of pull request 8362.
 //! - kubernetes-115783: the issue says that 1.25 has no defect, and 1.25.8 and 1.24.12 have the backport; only 1.26 is counted.
+//! - KB5000822: `configure-gmsa.md` of kubernetes/website, which the thread quotes, is about containerd; nodes with Docker are counted too.
 //! - AKS-2988: it names Windows Server 2019 and, as the only remedy, 2022. The builds between the two count, and no source names them.
 //! - A fix of an open line that no release note confirms (containerd 10001, hcsshim 1680) is not in the table.
 
@@ -180,6 +181,8 @@ named_enum! {
         PostStartHook = "postStart hooks",
         /// The user of Linux with which containers would run.
         RunAsUser = "runAsUser",
+        /// The name of a credential spec.
+        Gmsa = "a gMSA",
     }
 }
 
@@ -533,6 +536,9 @@ pub const KNOWN_ISSUES: &[KnownIssue] = issues! {
     Low "KB4489899" Windows [before([10, 17763, 1], [10, 17763, 379])]
         Unread("an overlay network"), "overlay networks cannot be created; KB4489899 adds them", "",
         "kubernetes/website, windows-networking.md", date(2026, 11, 26);
+    Low "KB5000822" Windows [before([10, 17763, 1], [10, 17763, 1817])]
+        Pods(PodFeature::Gmsa), "containers of containerd cannot use a gMSA; KB5000822 fixes it", "",
+        "kubernetes/website#31412", date(2022, 1, 19);
     Low "Windows-19041.610" Windows [before([10, 19041, 1], [10, 19041, 610])]
         Unread("IPv6"), "IPv6 does not work with Kubernetes", "use IPv4",
         "kubernetes/website, intro-windows-in-kubernetes.md", date(2026, 11, 26);
@@ -574,7 +580,7 @@ mod tests {
     /// The page docs/known-issues.md has the ranges of every issue.
     #[test]
     fn a_version_is_affected_from_the_first_of_a_range_to_before_the_fixed_one() {
-        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 33] = [
+        let table: [(&str, [u32; 3], Option<Option<[u32; 3]>>); 34] = [
             ("cve-2024-5321", [1, 29, 0], Some(Some([1, 29, 7]))),
             ("CVE-2024-5321", [1, 29, 6], Some(Some([1, 29, 7]))),
             ("CVE-2024-5321", [1, 29, 7], None),
@@ -582,6 +588,7 @@ mod tests {
             ("CVE-2024-5321", [1, 31, 0], None),
             ("KB5040437", [10, 20348, 2529], None),
             ("KB5040437", [10, 20348, 2655], Some(Some([10, 20348, 2762]))),
+            ("KB5000822", [10, 17763, 1790], Some(Some([10, 17763, 1817]))),
             ("containerd-12781", [1, 6, 12], None),
             ("containerd-12781", [1, 7, 30], Some(None)),
             ("CVE-2026-53488", [1, 6, 39], None),

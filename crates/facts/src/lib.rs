@@ -10,6 +10,7 @@ pub mod catalogue;
 pub mod cluster_api;
 pub mod containerd;
 pub mod containerd_settings;
+pub mod csi_drivers;
 pub mod eviction;
 pub mod exit_codes;
 pub mod feature_gates;
@@ -148,6 +149,8 @@ pub const TABLES: &[Table] = &[
         &["containerd/containerd"]),
     table("containerd_settings", date(2026, 10, 13), containerd_settings::SETTINGS.len() + containerd_settings::HOSTS_SETTINGS.len(), Nothing, Modules,
         &["containerd/containerd", "microsoft/hcsshim"]),
+    table("csi_drivers", date(2026, 11, 29), csi_drivers::CSI_DRIVERS.len(), to(37), Modules,
+        &["kubernetes/csi-translation-lib", "kubernetes-sigs/aws-ebs-csi-driver", "kubernetes-sigs/azuredisk-csi-driver", "kubernetes-sigs/vsphere-csi-driver", "kubernetes-sigs/gcp-compute-persistent-disk-csi-driver"]),
     table("eviction", date(2026, 10, 27), eviction::LINUX_ONLY.len(), to(37), Modules,
         &["kubernetes/kubernetes"]),
     table("exit_codes", date(2026, 11, 29), exit_codes::EXIT_CODES.len() + exit_codes::WIN32_CODES.len(), Nothing, Modules,

@@ -12,7 +12,10 @@
 //!   `kuberuntime_container_windows.go` by 1024 twice, and `internal/hcsoci/hcsdoc_wcow.go`: zero is no limit;
 //! - [`USER_NAME`], credential specs and [`STOP_SIGNAL`]: `validateWindowsSecurityContextOptions` (1.16 to 1.36) and
 //!   `validateStopSignal` (1.36.2) in `validation.go`; [`HOST_PROCESS_USERS`]: kubernetes/website,
-//!   `create-hostprocess-pod.md` (1.26 to 1.36).
+//!   `create-hostprocess-pod.md` (1.26 to 1.36);
+//! - gMSA: kubernetes-sigs/windows-gmsa at 993de21c (2025-03-24), `admission-webhook/kube_client.go` and `charts/gmsa/templates`;
+//! - [`LOCAL_DOMAINS`]: kubernetes/website, `configure-runasusername.md`, and for User Manager `integration-cli` of moby/moby. That a container
+//!   has local users alone: MicrosoftDocs/Virtualization-Documentation at 77e0742a (2026-08-07), `gmsa-troubleshooting.md`, "Check the container".
 
 use super::Minor;
 
@@ -184,15 +187,8 @@ pub const UNIX_PATHS: [&str; 21] = [
 /// reports a device that is no character device, and a character device only for NUL and handles of `FILE_TYPE_CHAR`
 /// (`src/os/types_windows.go` of Go 1.19). `hostutil_windows.go`: Windows has no tree of device nodes.
 pub const DEVICE_TYPES: [&str; 2] = ["BlockDevice", "CharDevice"];
-/// The volume types that Kubernetes redirects to CSI drivers. It removed their in-tree drivers in 1.26 (cinder), 1.27
-/// (awsElasticBlockStore, azureDisk), 1.28 (gcePersistentDisk), 1.30 (azureFile, vsphereVolume) and 1.36 (portworxVolume).
-/// Source: kubernetes/website, `docs/reference/storage/volume-types.md`, "Removed volume types" (at d239a6ba).
-#[rustfmt::skip]
-pub const CLOUD_VOLUMES: [&str; 7] = [
-    "awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk", "portworxVolume", "vsphereVolume",
-];
-/// The other network volumes, which `docs/concepts/storage/windows-storage.md` of kubernetes/website does not list (at
-/// 16956084). `pkg/volume/fc/fc_util.go` of kubernetes/kubernetes reads `/dev/disk`; the drivers of the others were removed
+/// Network volumes that are not redirected to a CSI driver, and that `docs/concepts/storage/windows-storage.md` of kubernetes/website
+/// does not list (at 16956084). `pkg/volume/fc/fc_util.go` of kubernetes/kubernetes reads `/dev/disk`; the drivers of the others were removed
 /// without a redirection, in 1.31 (cephfs, rbd) or before (`docs/reference/storage/volume-types.md`).
 #[rustfmt::skip]
 pub const LINUX_VOLUMES: [&str; 9] = [
@@ -253,6 +249,18 @@ pub const CONTAINER_USERS: [&str; 2] = ["ContainerAdministrator", "ContainerUser
 pub const HOST_PROCESS_USERS: [&str; 3] =
     [r"NT AUTHORITY\SYSTEM", r"NT AUTHORITY\Local service", r"NT AUTHORITY\NetworkService"];
 
+/// What Windows has before the backslash in the name of a local user.
+pub const LOCAL_DOMAINS: [&str; 4] = ["NT AUTHORITY", "NT SERVICE", "BUILTIN", "User Manager"];
+/// Local users that images of Windows may have besides [`CONTAINER_USERS`], without what is before the backslash.
+pub const LOCAL_USERS: [&str; 6] =
+    ["Administrator", "DefaultAccount", "Guest", "LOCAL SERVICE", "NETWORK SERVICE", "SYSTEM"];
+
+/// The group and the resource of GMSACredentialSpecs, which are cluster-scoped, and the verb that a ServiceAccount needs.
+pub const GMSA_GROUP: &str = "windows.k8s.io";
+pub const GMSA_RESOURCE: &str = "gmsacredentialspecs";
+pub const GMSA_VERB: &str = "use";
+/// The name of the webhooks of windows-gmsa, in configurations of any name.
+pub const GMSA_WEBHOOK: &str = "admission-webhook.windows-gmsa.sigs.k8s.io";
 /// The first minor with which several subPath mounts work in one Windows pod.
 pub const SEVERAL_SUB_PATHS_SINCE: Minor = Minor(37);
 

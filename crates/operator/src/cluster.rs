@@ -34,7 +34,7 @@ use tokio::time::timeout;
 use winpool_core::{ForeignText, text::with_sources};
 
 pub use access::Reviewer;
-pub use caches::{Caches, ControllerStores, has_agents, uses_cluster_api};
+pub use caches::{Caches, ControllerStores, StorageStores, has_agents, uses_cluster_api};
 pub use claim::Claim;
 pub use client::{client, observed, operator_client};
 pub use cluster_api::{ClusterApiStores, infrastructure, served};
@@ -48,8 +48,8 @@ pub use kinds::{OfKind, all, watched};
 pub use kube_proxy::read_kube_proxy;
 pub use leases::Leases;
 pub use list::{
-    ListError, PAGE, leader, list_machine_objects, list_pools, list_served_pools, list_snapshot, list_snapshot_of,
-    list_workloads, operator_pods, wait_for_node_configs,
+    ListError, PAGE, leader, list_drivers, list_machine_objects, list_pools, list_served_pools, list_snapshot,
+    list_snapshot_of, list_storage, list_workloads, operator_pods, wait_for_node_configs,
 };
 pub use pages::in_pages;
 pub use stall::{WATCH_TIMEOUT_SECONDS, with_stall_detection};

@@ -70,6 +70,8 @@ pub struct OperatorSettings {
     pub metrics: Metrics,
     pub readiness: Readiness,
     pub workloads: bool,
+    /// Whether volumes and the drivers of nodes are read.
+    pub storage: bool,
     /// The client of registries, if they may be contacted.
     pub registry: Option<Registry>,
     /// Whether the pull secrets of pods are used for registries.
@@ -125,6 +127,9 @@ pub async fn run(settings: OperatorSettings, shutdown: CancellationToken) -> Res
     watches.start_agents(&mut background);
     cluster_api::start(&watches, &mut background);
     let workloads = settings.workloads.then(|| watches.start_workloads(&mut background));
+    if settings.storage && settings.workloads {
+        watches.start_storage(&mut background);
+    }
     let synced = async {
         tokio::try_join!(probes.versions.check(), caches.wait_for_sync().map(Ok))?;
         // Again, because the API server may not have answered yet.

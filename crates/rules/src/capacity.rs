@@ -25,7 +25,7 @@ pub struct Capacity {
     /// The kind of pod with the largest requests on any node, without DaemonSets; `None` without pods.
     pub largest: Option<LargestKind>,
     /// The most volumes that each CSI driver attaches to a node: the lowest of its nodes. Empty if they are not known.
-    pub attach_limits: BTreeMap<String, i64>,
+    pub attach_limits: BTreeMap<String, usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -10,6 +10,7 @@ pub mod configs;
 mod consents;
 pub mod delivery;
 mod evictions;
+pub mod maintenance;
 mod member;
 pub mod membership;
 mod node_config;
@@ -40,7 +41,7 @@ use winpool_api::{
 };
 use winpool_facts::Build;
 
-use self::{cluster_api::ClusterApiRules, rollout::RolloutRules};
+use self::{cluster_api::ClusterApiRules, maintenance::MaintenanceWindows, rollout::RolloutRules};
 use winpool_core::{Problem, ResourceVersion, kubernetes::quantity::Quantity, named, node::WindowsNode};
 use winpool_render::allowances::Allowances;
 
@@ -54,6 +55,8 @@ pub struct Pool {
     /// The `creationTimestamp`. The older pool takes precedence.
     pub created: Option<Timestamp>,
     pub deleting: bool,
+    /// Whether the spec has `paused: true`, which made it invalid: then not even a cleanup is done.
+    pub paused: bool,
     pub finalizers: Vec<String>,
     /// The changes that the annotations allow.
     pub consents: Consents,
@@ -81,8 +84,9 @@ pub struct Spec {
     pub rollout: Option<RolloutRules>,
     /// The machines of Cluster API that become nodes; `None` if there are none.
     pub cluster_api: Option<ClusterApiRules>,
+    /// When nodes may begin to change, and machines be replaced.
+    pub maintenance: MaintenanceWindows,
     pub mode: Mode,
-    pub paused: bool,
     pub deletion_policy: DeletionPolicy,
 }
 
@@ -125,6 +129,7 @@ impl Pool {
         let annotations = metadata.annotations.unwrap_or_default();
         let spec = data.get("spec").cloned().unwrap_or_default();
         Self {
+            paused: spec["paused"] == true,
             spec: check::spec(&name, spec),
             status: check::status(data.get("status")),
             name,
@@ -159,6 +164,7 @@ impl Pool {
             generation: 0,
             created: None,
             deleting: true,
+            paused: false,
             finalizers: Vec::new(),
             consents: Consents::default(),
             diagnosis_request: None,
@@ -167,9 +173,9 @@ impl Pool {
         }
     }
 
-    /// Whether changes are written: the spec is valid, the mode is Enforce, and the pool is not paused.
+    /// Whether changes are written: the spec is valid, and the mode is Enforce.
     pub fn enforces(&self) -> bool {
-        self.spec.as_ref().is_ok_and(|spec| spec.mode == Mode::Enforce && !spec.paused)
+        self.spec.as_ref().is_ok_and(|spec| spec.mode == Mode::Enforce)
     }
 
     /// Whether the pool keeps its nodes: the mode is Enforce or unknown.

@@ -29,6 +29,11 @@ pub(super) fn of(spec: &PodSpec, host_process: bool) -> PodFeatures {
             let is_set = |one: &Container| one.security_context.as_ref().is_some_and(|own| own.run_as_user.is_some());
             of_pod || containers().any(is_set)
         }
+        PodFeature::Gmsa => {
+            let of_pod = spec.security_context.as_ref().and_then(|context| context.windows_options.as_ref());
+            let own = containers().filter_map(|one| one.security_context.as_ref()?.windows_options.as_ref());
+            own.chain(of_pod).any(|options| options.gmsa_credential_spec_name.is_some())
+        }
     })
 }
 
@@ -70,7 +75,7 @@ mod tests {
         let container = |own: Value| json!({"containers": [own]});
         let host_process = json!({"windowsOptions": {"hostProcess": true}});
         let volume = |own: Value| json!({"containers": [{"name": "a"}], "volumes": [own]});
-        let table: [(Value, &[PodFeature]); 14] = [
+        let table: [(Value, &[PodFeature]); 15] = [
             (container(json!({"name": "a", "readinessProbe": {"httpGet": {"port": 80}}})), &[]),
             (container(json!({"name": "a", "startupProbe": exec})), &[ExecProbe]),
             (
@@ -92,6 +97,12 @@ mod tests {
             (container(json!({"name": "a", "lifecycle": {"postStart": {"exec": {}}}})), &[PostStartHook]),
             (container(json!({"name": "a", "securityContext": {"runAsUser": 1000}})), &[RunAsUser]),
             (json!({"containers": [{"name": "a"}], "securityContext": {"runAsUser": 0}}), &[RunAsUser]),
+            (
+                container(
+                    json!({"name": "a", "securityContext": {"windowsOptions": {"gmsaCredentialSpecName": "web"}}}),
+                ),
+                &[Gmsa],
+            ),
         ];
         for (spec, expected) in table {
             let read: PodSpec = serde_json::from_value(spec.clone()).unwrap();

@@ -11,7 +11,8 @@ use winpool_core::image::{Lookup, RuntimeReport};
 use winpool_facts::known_issues::{ComponentVersion, NodeComponent, PodFeature, ServiceFeature};
 
 use super::{
-    Controller, IssueKind, MemoryDefaults, Pod, Requests, Service, Template, WorkloadIssue, WorkloadName,
+    Controller, IssueKind, MemoryDefaults, Pod, Requests, Service, Storage, Template, VolumeIssue, WorkloadIssue,
+    WorkloadName,
     check::{ImageStatus, Lookups, PodAssessment, PoolIssue, check_pod, check_template},
     scheduling_state::SchedulingState,
 };
@@ -34,6 +35,8 @@ pub struct WorkloadIndex {
     services_are_read: bool,
     lookups: Lookups,
     by_node: HashMap<String, HashSet<Arc<str>>>,
+    /// The volumes of the cluster, if they are read.
+    storage: Option<Storage>,
     /// The pods that need the lookup of an image.
     by_image: HashMap<String, HashSet<Arc<str>>>,
     /// The node labels that workloads select by, with the number of these workloads.
@@ -110,6 +113,8 @@ struct PoolTotals {
     /// subtracted, and no number of pods overflows it.
     memory: HashMap<String, i128>,
     requests: Requests,
+    /// The pods with volumes that drivers mount.
+    with_volumes: BTreeSet<Arc<str>>,
     /// Each issue with the number of pods that have it, by kind and workload.
     issues: BTreeMap<(IssueKind, Arc<WorkloadName>), BTreeMap<WorkloadIssue, u32>>,
 }
@@ -217,6 +222,13 @@ impl WorkloadIndex {
         for pod in pods {
             self.set_pod(&pod.key.clone(), Some(pod));
         }
+    }
+
+    /// Replaces what is known of volumes and drivers.
+    pub fn set_storage(&mut self, storage: Option<Storage>) {
+        self.storage = storage;
+        let with_volumes = self.totals.iter().filter(|(_, totals)| !totals.with_volumes.is_empty());
+        self.changed.extend(with_volumes.map(|(pool, _)| pool.clone()));
     }
 
     /// Adds, replaces or removes an event about the sandbox of a pod, and checks the pod.
@@ -338,11 +350,14 @@ impl WorkloadIndex {
         let Some(totals) = self.totals.get(pool) else { return PoolWorkloads::empty() };
         let count = |status| totals.images.get(&status).copied().unwrap_or_default();
         let mut issues: BTreeMap<IssueKind, AffectedWorkloads> = BTreeMap::new();
-        for ((kind, workload), of_workload) in &totals.issues {
+        let volumes = self.volume_issues(pool, totals);
+        let first = |(key, of_workload): (_, &BTreeMap<WorkloadIssue, u32>)| (key, of_workload.keys().next().cloned());
+        let volumes = volumes.iter().map(|(key, issue)| (key, Some(WorkloadIssue::Volume(issue.clone()))));
+        for ((kind, workload), issue) in totals.issues.iter().map(first).chain(volumes) {
             let affected = issues.entry(*kind).or_default();
             affected.count += 1;
-            if let Some(issue) = of_workload.keys().next().filter(|_| affected.first.len() < MAX_NAMED) {
-                affected.first.push((workload.clone(), issue.clone()));
+            if let Some(issue) = issue.filter(|_| affected.first.len() < MAX_NAMED) {
+                affected.first.push((workload.clone(), issue));
             }
         }
         let nodes = self.overcommitted_nodes(totals);
@@ -362,6 +377,21 @@ impl WorkloadIndex {
             services: (self.services_are_read || totals.pods == 0).then(|| by_feature(totals.services.keys())),
             requests: totals.requests.clone(),
         }
+    }
+
+    /// The volumes of the pods of a pool that their nodes do not mount: the first of each kind and workload.
+    fn volume_issues(&self, pool: &str, totals: &PoolTotals) -> BTreeMap<(IssueKind, Arc<WorkloadName>), VolumeIssue> {
+        let mut issues = BTreeMap::new();
+        let Some(storage) = self.storage.as_ref().filter(|_| !totals.with_volumes.is_empty()) else { return issues };
+        let nodes = self.state.nodes.iter().filter(|(_, node)| node.pool.as_deref() == Some(pool));
+        let mut nodes: Vec<&str> = nodes.map(|(name, _)| name.as_str()).collect();
+        nodes.sort_unstable();
+        let pods = totals.with_volumes.iter().filter_map(|key| self.pods.get(key));
+        let pods: Vec<&Pod> = pods.map(|checked| checked.pod.as_ref()).collect();
+        for (pod, issue) in storage.issues(&nodes, &pods) {
+            issues.entry((issue.kind(), pod.workload.clone())).or_insert(issue);
+        }
+        issues
     }
 
     /// The nodes whose allocatable memory is less than the memory limits of their pods.
@@ -468,6 +498,12 @@ impl WorkloadIndex {
         }
         if let Some(class) = &pod.template.runtime_class {
             count(&mut totals.classes, class.clone(), add);
+        }
+        if !pod.template.volumes.is_empty() {
+            match add {
+                true => totals.with_volumes.insert(pod.key.clone()),
+                false => totals.with_volumes.remove(&pod.key),
+            };
         }
         for feature in pod.template.features.iter() {
             count(&mut totals.features, (feature, pod.workload.clone()), add);

@@ -17,7 +17,10 @@ use winpool_facts::{
     windows_updates::{self, Behind},
 };
 
-use super::placement::{NodeLabel, Unschedulable};
+use super::{
+    VolumeIssue,
+    placement::{NodeLabel, Unschedulable},
+};
 
 named_enum! {
     /// The kinds of problems, worst first. The name of each is a reason of the condition `WorkloadsPlaced`, or of `OSMismatch`.
@@ -26,6 +29,9 @@ named_enum! {
         ImagesCannotRun,
         RevisionTooOld,
         Unschedulable,
+        DriverNotRegistered,
+        VolumeNotSupported,
+        AttachLimitReached,
         DaemonSetNotTolerating,
         DaemonSetIgnoresRuntimeClass,
         LinuxPodOnWindowsNode,
@@ -157,6 +163,8 @@ pub enum WorkloadIssue {
     /// Fields that Windows ignores or rejects, by path.
     #[display("uses fields that Windows ignores or rejects: {}. Remove them", some_of(_0))]
     FieldsWithoutEffect(Vec<String>),
+    /// A volume that the node of a pod does not mount.
+    Volume(VolumeIssue),
 }
 
 impl WorkloadIssue {
@@ -175,6 +183,7 @@ impl WorkloadIssue {
             Self::ImageUpdatesBehind { .. } => IssueKind::ImageUpdatesBehind,
             Self::NoMemoryLimit { .. } | Self::MemoryRequestBelowLimit { .. } => IssueKind::MemoryNotReserved,
             Self::FieldsWithoutEffect(_) => IssueKind::FieldsWithoutEffect,
+            Self::Volume(issue) => issue.kind(),
         }
     }
 }

@@ -13,7 +13,9 @@ mod requests;
 pub mod scheduling_state;
 mod service;
 mod shared;
+mod storage;
 mod template;
+mod volume;
 
 pub use controllers::{ControllerView, Controllers};
 pub use defaults::MemoryDefaults;
@@ -25,5 +27,9 @@ pub use requests::{Amount, Requests};
 pub use scheduling_state::SchedulingState;
 pub use service::{Service, service_features};
 pub use shared::Shared;
+pub use storage::{Attached, Storage, StorageState, VolumeFault, VolumeIssue};
 pub use template::{Container, Requirement, Scheduling, System, Template, system_of_class};
+pub use volume::{
+    ClaimView, NodeDrivers, PodVolume, StorageClassView, VolumePlugin, VolumeSource, VolumeView, volumes,
+};
 pub use winpool_core::kubernetes::WorkloadName;

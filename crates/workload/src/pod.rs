@@ -16,7 +16,7 @@ use k8s_openapi::{
 use winpool_core::{image::RuntimeReport, kind::Kind, kubernetes::WorkloadName, named, object_key};
 use winpool_facts::runtime_errors;
 
-use super::{Shared, Template};
+use super::{Shared, Template, volume};
 
 /// The maximum length of a kind: it is a DNS label in lower case (kubernetes/apiextensions-apiserver,
 /// `pkg/apis/apiextensions/validation`).
@@ -67,6 +67,7 @@ impl Pod {
         // Without its node, the template is the same as that of other pods of the workload.
         let affinity_node = template.take_affinity_node();
         let node = template.node_name.take().or(affinity_node);
+        volume::without_pod(&mut template.volumes, pod.metadata.name.as_deref().unwrap_or_default());
         let workload = shared.workload(workload(&pod.metadata));
         let template = shared.template(template);
         let reports = runtime_reports(&status, &template);

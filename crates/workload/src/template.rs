@@ -12,7 +12,7 @@ use winpool_facts::{
     named_enum, support,
 };
 
-use super::{features, fields};
+use super::{PodVolume, features, fields, volumes};
 
 /// The only node field that affinity can match.
 const NODE_NAME: &str = "metadata.name";
@@ -51,6 +51,7 @@ pub struct Template {
     /// The paths of fields that Windows ignores or rejects; empty unless the spec is for Windows.
     pub ineffective_fields: Vec<String>,
     pub features: PodFeatures,
+    pub volumes: Vec<PodVolume>,
     pub components: Vec<(NodeComponent, ComponentVersion)>,
     /// Whether the spec is larger than is kept: see [`Self::excerpt`].
     pub oversized: bool,
@@ -121,6 +122,7 @@ impl From<&core::PodSpec> for Template {
             pull_secrets: spec.image_pull_secrets.iter().flatten().map(|secret| secret.name.clone()).collect(),
             ineffective_fields: Vec::new(),
             features: features::of(spec, of_pod),
+            volumes: volumes(spec),
             components: spec
                 .containers
                 .iter()

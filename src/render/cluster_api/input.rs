@@ -63,8 +63,7 @@ impl<'a> Input<'a> {
                 }
                 Some(rules) => {
                     if !pool.enforces() {
-                        let state = if spec.paused { "is paused" } else { "has mode Observe" };
-                        notes.push(format!("pool {name} {state}: the operator does not apply its objects"));
+                        notes.push(format!("pool {name} has mode Observe: the operator does not apply its objects"));
                     }
                     pools.push(DeliveredPool { pool, spec, rules, location });
                 }

@@ -69,7 +69,50 @@ pub fn recorded() -> Vec<Case> {
         .map(|[symptom, service, line]| case(symptom, &|fleet| fleet.logs.push((service, line.clone()))));
     let answers =
         RECORDED.answers.iter().map(|(symptom, answer)| case(symptom, &|fleet| fleet.answer = answer.clone()));
-    sandboxes.chain(answers).chain(conditions).chain(starts).chain(logs).chain(of_nodes()).chain(of_pods()).collect()
+    let of_pods = of_pods().into_iter().chain(of_gmsas());
+    sandboxes.chain(answers).chain(conditions).chain(starts).chain(logs).chain(of_nodes()).chain(of_pods).collect()
+}
+
+/// Pods with a gMSA: what the webhook of kubernetes-sigs/windows-gmsa at 993de21c refuses, and what happens without it.
+fn of_gmsas() -> Vec<Case> {
+    let mut complete = fleet(|fleet| {
+        let options = json!({"gmsaCredentialSpecName": "web", "gmsaCredentialSpec": "***"});
+        fleet.pod_spec["securityContext"] = json!({ "windowsOptions": options });
+    });
+    let items = json!({
+        "credentialSpecs": {"metadata": {"name": "web"}, "credspec": {"CmsPlugins": ["ActiveDirectory"],
+            "DomainJoinConfig": {"DnsName": "a.b", "DnsTreeName": "a.b", "NetBiosName": "A", "MachineAccountName": "w", "Sid": "S-1-5-21-1-2-3"},
+            "ActiveDirectoryConfig": {"GroupManagedServiceAccounts": [{"Name": "w", "Scope": "A"}, {"Name": "w", "Scope": "a.b"}]}}},
+        "mutatingWebhooks": {"metadata": {"name": "gmsa"}, "webhooks": [
+            {"name": "admission-webhook.windows-gmsa.sigs.k8s.io", "failurePolicy": "Fail",
+             "clientConfig": {"service": {"namespace": "gmsa", "name": "gmsa"}, "expires": "2027-11-26T03:00:00Z"}},
+            {"name": "other.example.com", "failurePolicy": "Ignore", "clientConfig": {}}]},
+        "endpointSlices": {"metadata": {"name": "a", "namespace": "gmsa", "labels": {"kubernetes.io/service-name": "gmsa"}},
+            "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.0.1"], "conditions": {"ready": true}}]},
+        "accessReviews": {"status": {"allowed": true}, "spec": {
+            "user": "system:serviceaccount:shop:default", "groups": ["system:serviceaccounts", "system:serviceaccounts:shop"],
+            "resourceAttributes": {"verb": "use", "group": "windows.k8s.io", "resource": "gmsacredentialspecs", "name": "web", "namespace": "shop"}}},
+    });
+    for (part, item) in items.as_object().unwrap() {
+        complete[part]["read"]["items"].as_array_mut().unwrap().push(item.clone());
+    }
+    let webhook = "/mutatingWebhooks/read/items/0/webhooks/0";
+    let table: [(&'static str, &str, Value); 8] = [
+        ("gmsa-spec", "/pods/read/items/3/spec/securityContext/windowsOptions/gmsaCredentialSpec", Value::Null),
+        ("gmsa-spec", "/credentialSpecs/read/items/0/metadata/name", json!("other")),
+        ("gmsa-spec", "/credentialSpecs/read/items/0/credspec/CmsPlugins", json!([])),
+        ("gmsa-not-allowed", "/accessReviews/read/items/0/status/allowed", json!(false)),
+        ("gmsa-webhook", webhook, json!({"name": "other"})),
+        ("gmsa-webhook", "/endpointSlices/read/items/1/endpoints/0/conditions/ready", json!(false)),
+        ("gmsa-webhook", &format!("{webhook}/failurePolicy"), json!("Ignore")),
+        ("gmsa-webhook", &format!("{webhook}/clientConfig/expires"), json!("2026-11-28T03:00:00Z")),
+    ];
+    let case = |(symptom, pointer, value)| {
+        let mut case = complete.clone();
+        *case.pointer_mut(pointer).unwrap() = value;
+        (vec![symptom], case)
+    };
+    table.map(case).into()
 }
 
 fn of_nodes() -> Vec<Case> {
@@ -128,6 +171,9 @@ fn of_nodes() -> Vec<Case> {
 }
 
 fn of_pods() -> Vec<Case> {
+    let volume = fleet(|fleet| {
+        fleet.pod_spec["volumes"] = json!([{"name": "share", "csi": {"driver": "smb.csi.k8s.io"}}]);
+    });
     let waiting = fleet(|fleet| {
         fleet.pending("ContainerCreating", "");
         fleet.pod_status["startTime"] = json!("2026-11-26T02:30:00Z");
@@ -173,6 +219,7 @@ fn of_pods() -> Vec<Case> {
     });
     vec![
         (vec!["container-creating"], waiting),
+        (vec!["volume-not-mounted"], volume),
         (vec!["exit-code"], ended(-1_073_741_502)),
         (vec!["image-mismatch"], ended(-1_070_137_087)),
         (vec!["image-platform"], platform),

@@ -11,6 +11,7 @@
 
 mod cases;
 pub mod kstatus;
+pub mod storage;
 pub mod workloads;
 
 use std::{
@@ -36,7 +37,7 @@ use winpool_rules::{
     },
     status::{Report, pool::report},
 };
-use winpool_workload::{ControllerView, Controllers, Pod, PodController, Shared};
+use winpool_workload::{ControllerView, Controllers, Pod, PodController, Shared, StorageState};
 
 pub use cases::cases;
 
@@ -58,6 +59,7 @@ pub struct Model {
     /// The key that signs the records.
     pub key: u8,
     pub allowances: Allowances,
+    pub storage: StorageState,
 }
 
 pub const POOL: &str = "WindowsNodePool";
@@ -85,6 +87,7 @@ impl Model {
             failed: BTreeMap::new(),
             key: 7,
             allowances: Allowances::default(),
+            storage: StorageState::Off,
         }
     }
 
@@ -196,6 +199,7 @@ impl Model {
             node_configs: Some(self.all(NODE_CONFIG).map(|config| NodeConfigView::from_object(read(config))).collect()),
             denials: self.denials.clone(),
             unwritten: self.unwritten(),
+            storage: self.storage.clone(),
             pods: Some(self.all(POD).map(read_pod).collect()),
             controllers: Controllers {
                 deployments: self.all(DEPLOYMENT).map(read_controller::<Deployment>).collect(),
@@ -418,7 +422,7 @@ fn read_controller<T: PodController + serde::de::DeserializeOwned>(object: &Valu
 
 /// A new node that pool `web` selects, with these taints.
 pub fn web_node(taints: Value) -> Value {
-    node(20348, "containerd://2.2.9", &json!({"agentpool": "web"}), &taints)
+    node(20348, "containerd://2.2.10", &json!({"agentpool": "web"}), &taints)
 }
 
 pub fn taint(key: &str, value: &str, effect: &str) -> Value {

@@ -138,6 +138,10 @@ impl Reason {
         Self { next: Next::Passes, ..self }
     }
 
+    pub(super) const fn proceeds(self) -> Self {
+        Self { next: Next::Proceeds, ..self }
+    }
+
     pub(super) const fn waits(self) -> Self {
         Self { next: Next::Waits, ..self }
     }

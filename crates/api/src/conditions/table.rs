@@ -8,7 +8,6 @@ use crate::names::reason;
 const TRUE: &[ConditionStatus] = &[ConditionStatus::True];
 const FALSE: &[ConditionStatus] = &[ConditionStatus::False];
 const UNKNOWN: &[ConditionStatus] = &[ConditionStatus::Unknown];
-const TRUE_OR_FALSE: &[ConditionStatus] = &[ConditionStatus::True, ConditionStatus::False];
 const NOTHING: &str = "no action required";
 const LIST_ACTION: &str = "apply the ClusterRole, the Role and their bindings from `config/default`";
 
@@ -52,9 +51,6 @@ conditions! {
         row(reason::AS_SPECIFIED, TRUE, "everything is as specified", NOTHING),
         row(reason::OBSERVING, TRUE, "`mode: Observe`: the operator writes only status",
             "review `status.pending`; set `mode: Enforce` to apply it").expected(Next::Waits),
-        row(reason::PAUSED, TRUE_OR_FALSE,
-            "`paused: true`: the operator writes only status. False while a cleanup is paused",
-            "set `paused: false` to continue").expected(Next::Waits),
         row(reason::DELETING, FALSE, "the pool is being deleted; a cleanup is in progress",
             "the message names what it waits for"),
         row(reason::WRITE_FAILED, FALSE, "a request to the API server failed and is retried",
@@ -72,7 +68,7 @@ conditions! {
     ]);
     SPEC_VALID = condition("SpecValid", Role::Required, ConditionStatus::False, (Subject::Spec, Harm::NotApplied), "the spec is valid", &[
         row(reason::VALID, TRUE, "the spec is valid",
-            "no action required, unless the message names a label that a kubelet could set on its own node: then add a label with the prefix `node-restriction.kubernetes.io/` to the selector"),
+            "no action required, unless the message names a label that a kubelet could set on its own node: then add a label with the prefix `node-restriction.kubernetes.io/` to the selector; or a spent [consent](consents.md): then remove it"),
         row(reason::INVALID, FALSE, "the spec has mistakes, each with its path; only status is written",
             "correct the fields in the message; from Kubernetes 1.25 on, the API server rejects most of them"),
     ]);
@@ -90,11 +86,19 @@ conditions! {
         "every matching node belongs to this pool alone", &[
         row(reason::ASSIGNED, TRUE, "every matching node belongs to this pool alone",
             "no action required, unless the message names nodes with the label `winpool.dev/pool` that the pool does not select: remove the label, which a kubelet may have set"),
-        row(reason::NO_NODES, TRUE, "no Windows node matches, as in a pool that is scaled to zero",
-            "no action required; if you expected nodes, compare `spec.nodeSelector` with `kubectl get nodes -l kubernetes.io/os=windows --show-labels`"),
-        row(reason::ONLY_LINUX_NODES, TRUE, "no Windows node matches, but Linux nodes do, which the pool ignores",
+        row(reason::NO_NODES, TRUE, "a new selector matches no Windows node yet. After ten minutes it is `SelectsNoNode`, unless machines of \
+             Cluster API are about to become nodes",
+            "no action required").expected(Next::Proceeds),
+        row(reason::SCALED_TO_ZERO, TRUE,
+            "the pool has no nodes, and is meant to have none: its selector has matched nodes before, its machines of Cluster API have no \
+             replicas, or the annotation `winpool.dev/allow-empty` says so", NOTHING),
+        row(reason::ONLY_LINUX_NODES, TRUE,
+            "as `NoNodes`, and Linux nodes match, which the pool ignores",
             "select by a label of the Windows nodes: `kubectl get nodes -l kubernetes.io/os=windows --show-labels`")
-            .warns(Harm::Notice),
+            .warns(Harm::Notice).proceeds(),
+        row(reason::SELECTS_NO_NODE, FALSE, "the selector has matched no Windows node for ten minutes, and never before: it is probably mistyped",
+            "correct `spec.nodeSelector` or the labels of the nodes; if the pool is meant to be empty, say so with the `kubectl annotate` \
+             command in the message"),
         row(reason::LIST_REFUSED, FALSE, "the API server refuses to list nodes, so that nothing can be applied",
             LIST_ACTION).harm(Harm::OpensNodes),
         row(reason::NODE_CONFLICT, FALSE,
@@ -260,6 +264,10 @@ conditions! {
             "no action required, or what the message names").expected(Next::Proceeds),
         row(reason::ROLLOUT_PAUSED, FALSE, "`spec.delivery.rollout.paused: true`: no further node gets the configuration",
             "set it to false to continue").expected(Next::Waits),
+        row(reason::AWAITS_WINDOW, FALSE,
+            "no window of `spec.delivery.maintenanceWindows` is open: no further node gets the configuration until the time in the \
+             message, except a new node its first one",
+            "no action required; to change nodes now, add a window").expected(Next::Waits),
         row(reason::ROLLOUT_HALTED, FALSE,
             "the configuration failed on nodes, so that no further node gets it. The nodes run their last good configuration",
             "correct the profile, or raise `spec.delivery.rollout.attempt` to try it again: `kubectl get wnc` has the reasons"),
@@ -273,6 +281,9 @@ conditions! {
             "the current template exists, and a MachineDeployment or MachinePool refers to another one",
             "change its `bootstrap.configRef.name` to the name in the message; its machines are then replaced"),
         row(reason::ROTATING, FALSE, "Cluster API replaces machines", NOTHING).expected(Next::Proceeds),
+        row(reason::AWAITS_WINDOW, FALSE,
+            "no window of `spec.delivery.maintenanceWindows` is open: machines are replaced from the time in the message on",
+            "no action required; to replace machines now, add a window").expected(Next::Waits),
         row(reason::CLUSTER_API_NOT_INSTALLED, FALSE, "the cluster does not serve Cluster API's resources",
             "install Cluster API, or change `spec.delivery.method`").passes(),
         row(reason::CONTRACT_UNSUPPORTED, FALSE, "Cluster API does not serve its resources in v1beta2",
@@ -307,11 +318,21 @@ conditions! {
         row(reason::PLACED_WITH_WARNINGS, TRUE,
             "pods run on matching nodes, with warnings: `ImageUpdatesBehind`, `MemoryNotReserved` or `FieldsWithoutEffect`",
             "read the message"),
-        row(reason::NOT_CHECKED, UNKNOWN, "the operator has not read the pods yet",
-            "no action required; if it persists, apply `config/default/workloads.yaml`"),
+        row(reason::NOT_CHECKED, UNKNOWN, "the operator has not read the pods yet, or with `--storage` their volumes",
+            "no action required; if it persists, apply `config/default/workloads.yaml`, and `config/storage` for volumes"),
         row(reason::UNSCHEDULABLE, FALSE,
             "pods cannot be scheduled to any pool: the RuntimeClass does not exist, or contradicts the pod's selector; no node has the labels; a taint is not tolerated; the container runtime does not have the handler",
             "follow the message"),
+        row(reason::DRIVER_NOT_REGISTERED, FALSE,
+            "with [`--storage`](storage.md): a volume of a pod needs a CSI driver that is not registered on its node, or on no node of the \
+             pool if the pod has none",
+            "install the DaemonSet of the driver for Windows, and what else the message names"),
+        row(reason::VOLUME_NOT_SUPPORTED, FALSE,
+            "with `--storage`: a volume of a pod has a type without a CSI driver, such as FlexVolume, or a file system that Windows does not have",
+            "use a CSI driver for Windows, and NTFS"),
+        row(reason::ATTACH_LIMIT_REACHED, FALSE,
+            "with `--storage`: the node of a pod, or every node for it, has as many volumes as the CSI driver attaches",
+            "add nodes, or move pods with volumes"),
         row(reason::DAEMON_SET_NOT_TOLERATING, FALSE,
             "a DaemonSet selects the pool's nodes and does not tolerate their taints, so that it gets no pods there",
             "add the toleration to its template"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,10 +43,17 @@ pub struct WindowsNodePoolStatus {
     /// The machines and their templates, with delivery.method ClusterAPI.
     #[serde(default, rename = "clusterAPI", skip_serializing_if = "Option::is_none")]
     pub cluster_api: Option<ClusterApiStatus>,
-    /// What would change, with mode Observe or paused; and what a new version of winpool renders otherwise, and existing nodes and
+    /// What would change, with mode Observe; and what a new version of winpool renders otherwise, and existing nodes and
     /// machines keep.
     #[serde(default, skip_serializing_if = "Pending::is_empty")]
     pub pending: Pending,
+    /// A digest of the last selector that has matched a Windows node. A pool without nodes that has it is scaled to zero.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub matched_selector: String,
+    /// Since when the selector matches no Windows node, if it has never matched one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmatched_since: Option<Time>,
     /// Every key that this pool has set on nodes. The operator removes no other key.
     #[serde(default, skip_serializing_if = "Applied::is_empty")]
     pub applied: Applied,

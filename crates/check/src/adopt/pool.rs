@@ -50,7 +50,7 @@ impl AdoptedPool {
             runtime_classes: Some(self.classes.iter().map(|adopted| adopted.class.clone()).collect()),
             delivery: None,
             mode,
-            paused: false,
+            paused: None,
             deletion_policy: DeletionPolicy::default(),
         }
     }

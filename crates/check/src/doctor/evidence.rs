@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
     coordination::v1::Lease,
-    core::v1::{Event, Node, Pod},
+    core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod},
     discovery::v1::EndpointSlice,
+    storage::v1::{CSINode, StorageClass},
 };
 use kube::core::DynamicObject;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -34,6 +35,7 @@ impl EvidencePart {
         match (self, self.kinds()) {
             (_, [kind, ..]) => kind.plural,
             (Self::Images, []) => "platforms of images",
+            (Self::AccessReviews, []) => "permissions of ServiceAccounts",
             (_, []) => "logs of nodes",
         }
     }
@@ -271,6 +273,10 @@ parts! {
     daemon_sets: DaemonSet = DaemonSets "daemonSets" [Kind::DAEMON_SET],
     leases: Lease = Leases "leases" [Kind::LEASE],
     endpoint_slices: EndpointSlice = EndpointSlices "endpointSlices" [Kind::ENDPOINT_SLICE, Kind { version: "v1beta1", ..Kind::ENDPOINT_SLICE }],
+    claims: PersistentVolumeClaim = Claims "claims" [Kind::CLAIM],
+    volumes: PersistentVolume = Volumes "volumes" [Kind::VOLUME],
+    storage_classes: StorageClass = StorageClasses "storageClasses" [Kind::STORAGE_CLASS],
+    csi_nodes: CSINode = CsiNodes "csiNodes" [Kind::CSI_NODE],
     /// The Machines of Cluster API in the namespace of the pool.
     machines: Value = Machines "machines" [Kind::MACHINE],
     machine_deployments: DynamicObject = MachineDeployments "machineDeployments" [Kind::MACHINE_DEPLOYMENT],
@@ -281,4 +287,10 @@ parts! {
     node_logs: NodeLog = NodeLogs "nodeLogs" [],
     /// The images of the pods that are not ready ([`super::waiting_images`]).
     images: RegistryImage = Images "images" [],
+    /// The GMSACredentialSpecs, if pods name some.
+    credential_specs: Value = CredentialSpecs "credentialSpecs" [Kind::CREDENTIAL_SPEC, Kind { version: "v1alpha1", ..Kind::CREDENTIAL_SPEC }],
+    /// Those with the webhook of windows-gmsa.
+    mutating_webhooks: Value = MutatingWebhooks "mutatingWebhooks" [Kind::MUTATING_WEBHOOK],
+    /// The answers to [`super::access_reviews`].
+    access_reviews: Value = AccessReviews "accessReviews" [],
 }

@@ -1,13 +1,13 @@
 //! Reduces objects to the fields that a diagnosis needs, without credentials in their texts.
 
 use serde_json::Value;
-use winpool_core::masking::masked;
+use winpool_core::masking::{MASK, masked};
 use winpool_facts::runtime_errors;
 
-use super::{errors::NOT_STARTED, evidence::EvidencePart};
+use super::{checks::with_expiry, errors::NOT_STARTED, evidence::EvidencePart};
 
 /// The fields of each part that are kept, with everything below them. A path through a list is through each of its items. A path
-/// that ends in `{}` keeps that there is a value, without its fields. A key may have dots.
+/// that ends in `{}` keeps that there is a value, without its fields or its text. A key may have dots.
 const fn fields(part: EvidencePart) -> &'static [&'static str] {
     match part {
         EvidencePart::Pools => POOLS,
@@ -61,12 +61,20 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
         EvidencePart::EndpointSlices => &[
             "addressType",
             "endpoints.addresses",
+            "endpoints.conditions.ready",
             "endpoints.targetRef.kind",
             "endpoints.targetRef.name",
             "endpoints.targetRef.namespace",
+            "metadata.labels.kubernetes.io/service-name",
             "metadata.name",
             "metadata.namespace",
         ],
+        EvidencePart::Claims => &["metadata.name", "metadata.namespace", "spec.storageClassName", "spec.volumeName"],
+        EvidencePart::Volumes => VOLUMES,
+        EvidencePart::StorageClasses => {
+            &["metadata.name", "parameters.csi.storage.k8s.io/fstype", "parameters.fsType", "provisioner"]
+        }
+        EvidencePart::CsiNodes => &["metadata.name", "spec.drivers.allocatable", "spec.drivers.name"],
         EvidencePart::Machines => &[
             "metadata.creationTimestamp",
             "metadata.deletionTimestamp",
@@ -91,13 +99,33 @@ const fn fields(part: EvidencePart) -> &'static [&'static str] {
             "status.phase",
             "status.reason",
         ],
+        // The input of a plug-in may be a password.
+        EvidencePart::CredentialSpecs => &[
+            "credspec.ActiveDirectoryConfig.GroupManagedServiceAccounts",
+            "credspec.CmsPlugins",
+            "credspec.DomainJoinConfig",
+            "metadata.name",
+        ],
+        EvidencePart::MutatingWebhooks => &[
+            "metadata.name",
+            "webhooks.clientConfig.expires",
+            "webhooks.clientConfig.service",
+            "webhooks.failurePolicy",
+            "webhooks.name",
+        ],
         // They are no objects.
-        EvidencePart::NodeLogs | EvidencePart::Images => &[],
+        EvidencePart::NodeLogs | EvidencePart::Images | EvidencePart::AccessReviews => &[],
     }
 }
 
 const POOLS: &[&str] =
     &["apiVersion", "kind", "metadata.annotations.winpool.dev/acknowledge-issues", "metadata.name", "spec", "status"];
+
+#[rustfmt::skip] // the types of volumes, without their parameters
+const VOLUMES: &[&str] = &[
+    "metadata.name", "spec.awsElasticBlockStore.{}", "spec.azureDisk.{}", "spec.azureFile.{}", "spec.csi.driver", "spec.csi.fsType",
+    "spec.flexVolume.{}", "spec.gcePersistentDisk.{}", "spec.iscsi.{}", "spec.nfs.{}", "spec.vsphereVolume.{}",
+];
 
 const PODS: &[&str] = &[
     "metadata.creationTimestamp",
@@ -113,6 +141,8 @@ const PODS: &[&str] = &[
     "spec.containers.name",
     "spec.containers.readinessProbe.exec.{}",
     "spec.containers.securityContext.runAsUser",
+    "spec.containers.securityContext.windowsOptions.gmsaCredentialSpec.{}",
+    "spec.containers.securityContext.windowsOptions.gmsaCredentialSpecName",
     "spec.containers.securityContext.windowsOptions.hostProcess",
     "spec.containers.startupProbe.exec.{}",
     "spec.containers.volumeMounts.mountPath",
@@ -122,6 +152,8 @@ const PODS: &[&str] = &[
     "spec.hostNetwork",
     "spec.initContainers.image",
     "spec.initContainers.name",
+    "spec.initContainers.securityContext.windowsOptions.gmsaCredentialSpec.{}",
+    "spec.initContainers.securityContext.windowsOptions.gmsaCredentialSpecName",
     "spec.initContainers.volumeMounts.mountPath",
     "spec.initContainers.volumeMounts.name",
     "spec.initContainers.volumeMounts.subPath",
@@ -130,11 +162,15 @@ const PODS: &[&str] = &[
     "spec.os",
     "spec.runtimeClassName",
     "spec.securityContext.runAsUser",
+    "spec.securityContext.windowsOptions.gmsaCredentialSpec.{}",
+    "spec.securityContext.windowsOptions.gmsaCredentialSpecName",
     "spec.securityContext.windowsOptions.hostProcess",
+    "spec.serviceAccountName",
     "spec.volumes.awsElasticBlockStore.{}",
     "spec.volumes.azureDisk.{}",
     "spec.volumes.azureFile.{}",
     "spec.volumes.csi.driver",
+    "spec.volumes.csi.fsType",
     "spec.volumes.ephemeral.{}",
     "spec.volumes.fc.{}",
     "spec.volumes.flexVolume.{}",
@@ -143,7 +179,7 @@ const PODS: &[&str] = &[
     "spec.volumes.iscsi.{}",
     "spec.volumes.name",
     "spec.volumes.nfs.{}",
-    "spec.volumes.persistentVolumeClaim.{}",
+    "spec.volumes.persistentVolumeClaim.claimName",
     "spec.volumes.vsphereVolume.{}",
     "status.conditions",
     "status.containerStatuses",
@@ -158,6 +194,7 @@ const PODS: &[&str] = &[
 
 /// An object of a part, reduced to the fields that a diagnosis needs. No text in it has a credential, as far as its form shows.
 pub fn reduced(part: EvidencePart, object: Value) -> Value {
+    let object = if part == EvidencePart::MutatingWebhooks { with_expiry(object) } else { object };
     let mut object = kept(object, fields(part)).unwrap_or(Value::Null);
     if part == EvidencePart::Pods {
         remove_output(&mut object);
@@ -182,6 +219,7 @@ fn kept(value: Value, paths: &[&str]) -> Option<Value> {
             });
             Some(Value::Object(fields.collect()))
         }
+        Value::String(_) if paths.contains(&"{}") => Some(MASK.into()),
         _ => None,
     }
 }
@@ -233,6 +271,7 @@ mod tests {
             "metadata": {"name": "web", "annotations": {"a": "planted"}},
             "spec": {
                 "nodeName": "win-1",
+                "securityContext": {"windowsOptions": {"gmsaCredentialSpec": "planted"}},
                 "containers": [{
                     "name": "app", "image": "app-token:1.2", "args": ["planted"], "command": ["planted"],
                     "env": [{"name": "A", "value": "planted"}],
@@ -250,6 +289,7 @@ mod tests {
             "metadata": {"name": "web"},
             "spec": {
                 "nodeName": "win-1",
+                "securityContext": {"windowsOptions": {"gmsaCredentialSpec": "***"}},
                 "containers": [{"name": "app", "image": "app-token:1.2", "livenessProbe": {"exec": {}}}],
                 "volumes": [{"name": "v", "csi": {"driver": "d"}}],
             },

@@ -215,8 +215,8 @@ const fn log(services: &'static [&'static str], texts: &'static [&'static str], 
 #[rustfmt::skip]
 pub static SYMPTOMS: &[Symptom] = {
     use EvidencePart::{
-        DaemonSets, EndpointSlices, Events, Images, Leases, MachineDeployments, MachinePools, MachineSets, Machines, NodeConfigs, Nodes,
-        Pods, Pools,
+        AccessReviews, Claims, CredentialSpecs, CsiNodes, DaemonSets, EndpointSlices, Events, Images, Leases, MachineDeployments,
+        MachinePools, MachineSets, Machines, MutatingWebhooks, NodeConfigs, Nodes, Pods, Pools, StorageClasses, Volumes,
     };
     &[
         symptom("pool-not-ready", "The pool is not Ready", check(&[Pools, Nodes], checks::pools),
@@ -287,6 +287,12 @@ pub static SYMPTOMS: &[Symptom] = {
             "without the DaemonSet of the driver for Windows, its volumes are not mounted on the node",
             "look at the events and logs of the pod, which `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE` lists, and at csi-proxy if the driver needs it",
             "https://github.com/kubernetes-csi/csi-driver-smb/issues/427").effect(),
+        symptom("volume-not-mounted", "The node of a pod does not mount one of its volumes",
+            check(&[Nodes, Pods, Claims, Volumes, StorageClasses, CsiNodes], checks::volumes),
+            "the CSI driver of the volume is not registered on the node or attaches no more, or Windows does not have the type or the file \
+             system",
+            "act on the text. `kubectl get csinode NODE -o jsonpath='{.spec.drivers[*].name}'` has the drivers of the node",
+            "docs/storage.md"),
         symptom("known-issue", "A version on a node has a known defect", check(&[Nodes, Pods], checks::known_defects),
             "the versions of kubelet, containerd, Windows or kube-proxy are in the table of known issues",
             "act on the text; `winpool explain` with the id has its source",
@@ -485,6 +491,26 @@ pub static SYMPTOMS: &[Symptom] = {
             "with `runAsNonRoot: true` the kubelet on Windows starts no container as ContainerAdministrator",
             "write `windowsOptions: {runAsUserName: ContainerUser}` into the securityContext, or remove runAsNonRoot: `kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.securityContext}'`",
             "https://github.com/kubernetes/kubernetes/blob/v1.37.2/pkg/kubelet/kuberuntime/security_context_windows.go#L65"),
+        symptom("gmsa-webhook", "The webhook that gives pods their gMSA is missing, or will not work",
+            check(&[Pods, MutatingWebhooks, EndpointSlices], checks::webhooks),
+            "the webhook of windows-gmsa writes the credential spec into each new pod; while it does not answer, its failurePolicy decides \
+             whether pods are refused or start without a gMSA",
+            "`kubectl get mutatingwebhookconfigurations -o yaml` has its Service: look at the pods of it. Install it with the chart of \
+             windows-gmsa, in which cert-manager renews the certificate",
+            "https://github.com/kubernetes-sigs/windows-gmsa/tree/993de21c8f98a4def841b8de89aed688a95630d8/charts"),
+        symptom("gmsa-spec", "The credential spec of a gMSA is missing or invalid, or was not written into the pod",
+            check(&[Pods, CredentialSpecs], checks::credential_specs),
+            "without its GMSACredentialSpec the webhook refuses the next pod; with another shape the container does not start or does not \
+             log on to the domain; and a pod that the webhook has not changed has no gMSA, nor have its init containers by themselves",
+            "`kubectl get gmsacredentialspecs -o yaml`, and correct the name or the field. After the webhook runs, \
+             `kubectl -n NAMESPACE delete pod POD`",
+            "https://learn.microsoft.com/virtualization/windowscontainers/manage-containers/gmsa-troubleshooting"),
+        symptom("gmsa-not-allowed", "The ServiceAccount of a pod may not use its gMSA",
+            check(&[Pods, AccessReviews], checks::refused_accounts),
+            "no role permits the verb use for the credential spec, so that the webhook refuses the next pod",
+            "`kubectl create clusterrole gmsa-SPEC --verb=use --resource=gmsacredentialspecs.windows.k8s.io --resource-name=SPEC`, and \
+             `kubectl -n NAMESPACE create rolebinding gmsa-SPEC --clusterrole=gmsa-SPEC --serviceaccount=NAMESPACE:ACCOUNT`",
+            "https://kubernetes.io/docs/tasks/configure-pod-container/configure-gmsa/"),
         symptom("docker-pipe-read-only", "Containers do not start with Docker: a named pipe is mounted read-only",
             start(&["type \"npipe\": field readonly must not be specified"]),
             "Docker mounts named pipes only for reading and writing",

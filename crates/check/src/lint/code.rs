@@ -118,7 +118,7 @@ codes! {
         "select Windows nodes with nodeSelector: {kubernetes.io/os: windows}, or remove windowsOptions");
     WindowsOptionsInvalid = row("windows-options-invalid", Error, "An invalid value in securityContext.windowsOptions",
         "The API server rejects the pod.",
-        "write a user as ContainerUser or 'DOMAIN\\user', and the name of a GMSACredentialSpec in lower case");
+        "write a user as ContainerUser or 'NT AUTHORITY\\NETWORK SERVICE', and the name of a GMSACredentialSpec in lower case");
     HostProcess = row("host-process", Error, "A HostProcess pod with other containers or without hostNetwork",
         "The API server rejects a pod that mixes HostProcess containers with others, or has them without hostNetwork: true.",
         "set securityContext.windowsOptions.hostProcess: true and hostNetwork: true for the pod").reads(HOST_PROCESS).of_absence();
@@ -149,6 +149,12 @@ codes! {
     GmsaHostname = row("gmsa-hostname", Note, "Several pods with one gMSA",
         "Pods that use a gMSA at the same time may lose the trust of the domain. The webhook of windows-gmsa gives each pod a random host name if its chart has randomHostname.enabled.",
         "set randomHostname.enabled: true in the chart of windows-gmsa, or use a gMSA for each pod");
+    Gmsa = row("gmsa", Warning, "A gMSA whose credential spec is missing or invalid, or whose ServiceAccount may not use it",
+        "The webhook of windows-gmsa refuses a pod without the credential spec that it names, or without the permission. The API server checks only types in a credential spec: with another shape the container does not start, or does not log on to the domain.",
+        "bind a role with apiGroups: [windows.k8s.io], resources: [gmsacredentialspecs], verbs: [use] to the ServiceAccount in its namespace");
+    UserUnknown = row("user-unknown", Warning, "A user that the container does not have",
+        "A container is no member of a domain, also with a gMSA, and has only the users of its image: those of Microsoft have ContainerUser and ContainerAdministrator. The container does not start: The user name or password is incorrect (0x52e).",
+        "set runAsUserName: ContainerUser, or 'NT AUTHORITY\\NETWORK SERVICE' to use a gMSA");
     EksAddress = row("eks-address", Error, "A pod for Windows on EKS without a nodeSelector for Windows",
         "The webhook of EKS requests an address for a pod only if its nodeSelector names Windows, and reads no affinity. The pod does not start: pod does not have label vpc.amazonaws.com/PrivateIPv4Address.",
         "set nodeSelector: {kubernetes.io/os: windows}, or the RuntimeClass of a pool").of_absence();
@@ -318,7 +324,7 @@ codes! {
         "Every run starts a process in the container. hcsshim before 0.9.6 leaks memory with each, and starting a process on Windows takes CPU time.",
         "use httpGet or tcpSocket, or a longer periodSeconds");
     ImageVolume = row("image-volume", Warning, "A volume of type image",
-        "containerd up to 2.3.4 has no support for image volumes on Windows.",
+        "containerd up to 2.4.2 has no support for image volumes on Windows.",
         "copy the files in an init container, or put them into the image");
     FlexVolume = row("flex-volume", Note, "A FlexVolume",
         "FlexVolume is deprecated since Kubernetes 1.23. The plugins for Windows, for SMB and iSCSI, are PowerShell scripts that somebody has to copy to each node.",
@@ -329,6 +335,9 @@ codes! {
     CloudVolume = row("cloud-volume", Note, "A volume of a cloud by its in-tree type",
         "Kubernetes redirects it to a CSI driver, so Windows nodes need the Windows node plugin of the driver.",
         "use a PersistentVolumeClaim with a storage class of the CSI driver");
+    FileSystem = row("file-system", Warning, "A file system of Linux for a volume of a pod for Windows",
+        "Windows has NTFS. The drivers of Azure Disk and EBS format NTFS instead, that of vSphere instead of ext4; others fail, or are not known to do so.",
+        "use a new volume, of a storage class with csi.storage.k8s.io/fstype: ntfs");
     CsiProxy = row("csi-proxy", Note, "A named pipe of csi-proxy, and no csi-proxy in the manifests",
         "The pipes exist only on nodes with the service csi-proxy, which somebody has to install on each Windows node.",
         "install csi-proxy on the nodes, or use a version of the driver that runs as a HostProcess container");

@@ -23,6 +23,7 @@ use winpool_workload::{
 use super::{
     TargetCluster, Workload,
     cluster_api::LintedMachines,
+    identity::Identities,
     linted_nodes::LintedNodes,
     selected_os::{OS_SKU, SelectedOs, WINDOWS_SKU},
     service,
@@ -65,6 +66,7 @@ pub struct LintContext<'a> {
     claims: Vec<Claim>,
     pub(super) nodes: LintedNodes,
     pub(super) machines: LintedMachines,
+    pub(super) identities: Identities,
     /// The versions of kube-proxy in workloads for Windows.
     pub(super) kube_proxies: BTreeSet<ComponentVersion>,
     /// Whether nodes or pools in the manifests are of EKS.
@@ -162,6 +164,7 @@ impl<'a> LintContext<'a> {
             claims: Vec::new(),
             nodes: LintedNodes::default(),
             machines: LintedMachines::default(),
+            identities: Identities::default(),
             kube_proxies: BTreeSet::new(),
             is_eks: false,
             dsr: BTreeSet::new(),

@@ -87,6 +87,7 @@ fn path_of(feature: PodFeature, spec: &Value) -> String {
         PodFeature::VolumeClaim => &["volumes[].persistentVolumeClaim", "volumes[].ephemeral"],
         PodFeature::RunAsUser => &["securityContext.runAsUser", "containers[].securityContext.runAsUser"],
         PodFeature::PostStartHook => &["containers[].lifecycle.postStart"],
+        PodFeature::Gmsa => &["securityContext.windowsOptions", "containers[].securityContext.windowsOptions"],
         PodFeature::InTreeVolume | PodFeature::ImageVolume => &["volumes"],
     };
     fields.iter().find_map(|field| at(spec, field).into_iter().next()).map(|(path, _)| path).unwrap_or_default()

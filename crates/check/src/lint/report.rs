@@ -33,6 +33,8 @@ pub struct LintReport {
     pub undetermined: usize,
     /// The workloads that select Windows nodes by label alone, if no pool in the manifests has the taints.
     pub untolerating: Vec<String>,
+    /// Whether pods have gMSAs, and the manifests no credential spec.
+    pub unchecked_gmsa: bool,
     /// The machines for Windows whose version is not compared, with the reason.
     pub unjudged_machines: Vec<String>,
 }
@@ -97,6 +99,8 @@ impl LintReport {
                  release. With the manifests of the pools the taints are checked"
             )
         });
+        let gmsa = "credential specs of gMSAs not checked: no GMSACredentialSpec is in the manifests".to_owned();
+        let gmsa = self.unchecked_gmsa.then_some(gmsa);
         let machines = (!self.unjudged_machines.is_empty()).then(|| {
             let count = counted(self.unjudged_machines.len(), "group");
             let all = self.unjudged_machines.join(", ");
@@ -107,6 +111,7 @@ impl LintReport {
             .chain(kinds)
             .chain(undetermined)
             .chain(untolerating)
+            .chain(gmsa)
             .chain(machines)
             .chain(lookups)
             .chain(gone)

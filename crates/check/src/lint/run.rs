@@ -6,12 +6,13 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use serde_json::Value;
 use winpool_api::names::{GROUP, annotation::LINT_IGNORE};
 use winpool_core::Objects;
-use winpool_facts::{cluster_api::CORE_GROUP, support::OLDEST};
+use winpool_facts::{cluster_api::CORE_GROUP, pod_fields::GMSA_GROUP, support::OLDEST};
 use winpool_rules::pool::{Members, RuntimeClassView, configs::ExpectedNode};
 
 use super::{
     Code, LintContext, LintReport, LocatedFinding, LookupFn, TargetCluster, Workload, allowance,
     cluster_api::LintedMachines,
+    identity::{self, Identities},
     kubelet_configuration,
     linted_nodes::LintedNodes,
     node_files,
@@ -59,6 +60,7 @@ pub fn check(manifests: Manifests, target: TargetCluster, lookups: &LookupFn<'_>
     let Checker { context, mut report, findings, suppressions } = checker;
     report.undetermined = context.undetermined;
     report.untolerating = context.untolerating;
+    report.unchecked_gmsa = context.identities.is_unchecked;
     report.findings = suppressions.apply(findings);
     // An unused comment may belong to a document that could not be read.
     report.findings.retain(|found| found.finding.code != Code::UnusedIgnore || !unreadable.contains(&found.file));
@@ -98,6 +100,7 @@ impl Checker<'_> {
                 kubelet_configuration::check(&value, context.target.minor)
             }
             (_, group, _) if is_of_cluster_api(group) => super::cluster_api(&value, context),
+            (_, GMSA_GROUP, "GMSACredentialSpec") => identity::credential_spec(&value),
             (_, "", "Node") => context.nodes.findings(value["metadata"]["name"].as_str().unwrap_or_default()),
             (_, "", "Endpoints" | "PersistentVolumeClaim") | (_, "discovery.k8s.io", "EndpointSlice") => Vec::new(),
             (_, GROUP, "WindowsNodePool") => allowance::pool(&value),
@@ -191,6 +194,7 @@ fn context<'a>(
     let of_cluster_api: Vec<_> = all().filter(|object| is_of_cluster_api(object.group())).map(Object::value).collect();
     let mut context = LintContext::new(target, snapshot.scheduling_state(), lookups);
     context.has_csi_proxy = all().any(|object| CSI_PROXY.iter().any(|name| object.contains(name)));
+    context.identities = Identities::new(all());
     context.selected_keys = selected_keys(&resources);
     // A node without its versions is not checked.
     context.nodes = LintedNodes::new(&snapshot, &nodes_among(objects, &mut Vec::new()));

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use winpool_core::{foreign_text::escaped, json_path::fields as at};
-use winpool_facts::pod_fields::{
-    CLOUD_VOLUMES, CSI_PROXY_PIPES, DEVICE_TYPES, LINUX_VOLUMES, TERMINATION_MESSAGE_PATH, UNIX_PATHS,
+use winpool_facts::{
+    csi_drivers::{self, CSI_DRIVERS},
+    pod_fields::{CSI_PROXY_PIPES, DEVICE_TYPES, LINUX_VOLUMES, TERMINATION_MESSAGE_PATH, UNIX_PATHS},
 };
 
 use super::{Code, Finding, LintContext};
@@ -39,19 +40,28 @@ fn of_volume(path: &str, volume: &Value, context: &LintContext<'_>) -> Vec<Findi
 
 /// The type of a volume, of a pod or of a PersistentVolume.
 pub fn types(path: &str, volume: &Value) -> Vec<Finding> {
-    let is_set = |name: &&&str| !volume[**name].is_null();
+    let is_set = |name: &&str| !volume[*name].is_null();
     let finding = |code, name: &str, problem: String| Finding::new(code, winpool_core::join(path, name), problem);
-    let linux = LINUX_VOLUMES.iter().filter(is_set);
+    let linux = LINUX_VOLUMES.iter().copied().filter(is_set);
     let linux = linux.map(|name| finding(Code::LinuxVolume, name, format!("Windows nodes do not mount {name}")));
-    let cloud = CLOUD_VOLUMES.iter().filter(is_set);
-    let cloud =
-        cloud.map(|name| finding(Code::CloudVolume, name, format!("{name} needs the CSI driver on Windows nodes")));
+    let cloud = CSI_DRIVERS.iter().filter_map(|driver| Some((driver.in_tree?.0, driver.name)));
+    let cloud = cloud.filter(|(name, _)| is_set(name)).map(|(name, driver)| {
+        finding(Code::CloudVolume, name, format!("{name} needs the CSI driver {driver} on Windows nodes"))
+    });
+    let (driver, of) = (volume["csi"]["driver"].as_str(), volume["csi"]["fsType"].as_str().map(str::to_lowercase));
+    let csi = driver.zip(of).filter(|(driver, of)| csi_drivers::is_unsupported(driver, of)).map(|(driver, of)| {
+        finding(Code::FileSystem, "csi.fsType", format!("{} is not known to mount {of} on Windows", escaped(driver)))
+    });
     let others = [
         ("image", Code::ImageVolume, "the volume is an image"),
         ("flexVolume", Code::FlexVolume, "the volume is a FlexVolume"),
     ];
-    let others = others.into_iter().filter(|(name, ..)| is_set(&name));
-    linux.chain(cloud).chain(others.map(|(name, code, problem)| finding(code, name, problem.to_owned()))).collect()
+    let others = others.into_iter().filter(|(name, ..)| is_set(name));
+    linux
+        .chain(cloud)
+        .chain(csi)
+        .chain(others.map(|(name, code, problem)| finding(code, name, problem.to_owned())))
+        .collect()
 }
 
 fn host_path(field: &str, path: &str, context: &LintContext<'_>) -> Option<Finding> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use winpool_core::json_path::fields as at;
 
-use super::{Code, Finding, LintContext};
+use super::{Code, Finding, LintContext, storage};
 
 /// The driver of SMB shares.
 const SMB_DRIVER: &str = "smb.csi.k8s.io";
@@ -28,6 +28,7 @@ pub fn check(object: &Value, context: &LintContext<'_>) -> Vec<Finding> {
     let mut findings: Vec<_> = found.filter_map(finding).collect();
     if user.is_some() || requires_windows(spec) {
         let is_smb = spec["csi"]["driver"] == SMB_DRIVER;
+        findings.extend(storage::types("spec", spec));
         findings.extend(smb_source(&spec["csi"]["volumeAttributes"], "spec.csi.volumeAttributes").filter(|_| is_smb));
     }
     findings

@@ -31,7 +31,7 @@ pub fn check(spec: &Value) -> Vec<Finding> {
 }
 
 /// Why a user is invalid, and the remedy if it is not that of the code.
-fn user_problem(name: &str) -> Option<(String, Option<String>)> {
+pub fn user_problem(name: &str) -> Option<(String, Option<String>)> {
     if name.is_empty() {
         return Some(("runAsUserName is empty".to_owned(), Some("write a user, or remove it".to_owned())));
     }

@@ -5,7 +5,8 @@ use winpool_core::{
     image::{ImagePlatform, ImagePlatforms, Lookup},
     node::WindowsNode,
 };
-use winpool_workload::Shared;
+use winpool_model::storage::storage;
+use winpool_workload::{Shared, StorageState};
 
 use super::*;
 
@@ -182,6 +183,34 @@ fn the_outcome_depends_on_the_images() {
     }
     let host_process = json!({"hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}}});
     assert_eq!(outcome_of("StatefulSet", &spec(OLD, &host_process), "there"), "Runs: ");
+}
+
+#[test]
+fn volumes_run_only_where_their_driver_is_and_are_unknown_while_they_are_not_read() {
+    let volume = |source: Value| {
+        let mut volume = source;
+        volume["name"] = json!("data");
+        spec(APP, &json!({ "volumes": [volume] }))
+    };
+    let csi = || volume(json!({"csi": {"driver": "csi.example.com"}}));
+    let known = |there: Value| StorageState::Known(storage(&[], &[], &[], &[("there-1", there)]));
+    let missing =
+        "NotMounted: volume data of pod shop/w-0 needs CSI driver csi.example.com, which is not registered on there-1";
+    let table = [
+        (StorageState::Off, csi(), "Unknown: its volumes are not checked"),
+        (StorageState::Off, volume(json!({"emptyDir": {}})), "Runs: "),
+        (known(json!({})), csi(), missing),
+        (known(json!({"csi.example.com": null})), csi(), "Runs: "),
+    ];
+    for (storage, spec, expected) in table {
+        let snapshot = Snapshot { storage, ..snapshot(&json!({})) };
+        let (pod, controller) = workload("StatefulSet", &spec);
+        let planner =
+            MigrationPlanner { snapshot: &snapshot, pods: vec![pod], controllers: controller.into_iter().collect() };
+        let migration = planner.plan("here", &target("there"), &lookups()).unwrap();
+        let WorkloadMigration { outcome, message, .. } = &migration.workloads[0];
+        assert!(format!("{outcome:?}: {message}").starts_with(expected), "{expected}: {outcome:?}: {message}");
+    }
 }
 
 #[test]

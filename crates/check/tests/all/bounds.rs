@@ -103,15 +103,13 @@ fn any_pool() -> impl Strategy<Value = Value> {
         let class = |number| json!({"name": long_name(number), "handler": handler});
         Value::Array((0..count).map(class).collect())
     });
-    let spec = (taints, classes, select(vec!["Enforce", "Observe"]), any::<bool>()).prop_map(
-        |(taints, classes, mode, paused)| {
-            json!({
-                "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": WEB}}, "taints": taints,
-                "runtimeClasses": classes, "mode": mode, "paused": paused, "labels": {"team": WEB},
-                "profileRef": {"name": STANDARD}, "deletionPolicy": "Cleanup",
-            })
-        },
-    );
+    let spec = (taints, classes, select(vec!["Enforce", "Observe"])).prop_map(|(taints, classes, mode)| {
+        json!({
+            "windowsVersion": "ltsc2022", "nodeSelector": {"matchLabels": {"agentpool": WEB}}, "taints": taints,
+            "runtimeClasses": classes, "mode": mode, "labels": {"team": WEB},
+            "profileRef": {"name": STANDARD}, "deletionPolicy": "Cleanup",
+        })
+    });
     let broken = any_text().prop_map(|text| {
         let taints: Vec<Value> = (0..16).map(|_| json!({"key": text, "value": text, "effect": "NoSchedule"})).collect();
         json!({"windowsVersion": text, "taints": taints, "nodeSelector": {"matchLabels": {text: "a b"}}})

@@ -46,7 +46,7 @@ fn hostile() -> String {
 fn model() -> Model {
     let mut model = Model::new();
     model.put(PROFILE, "standard", profile(json!({})));
-    model.put(NODE, "win-1", node(20348, "containerd://2.2.9", &json!({"agentpool": "web"}), &json!([])));
+    model.put(NODE, "win-1", node(20348, "containerd://2.2.10", &json!({"agentpool": "web"}), &json!([])));
     let fields =
         json!({"labels": {"team": "web"}, "profileRef": {"name": "standard"}, "delivery": {"method": "Agent"}});
     model.put(POOL, "web", web(fields));

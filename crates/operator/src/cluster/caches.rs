@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -36,7 +36,10 @@ use winpool_rules::{
     },
     revert::RevertDetector,
 };
-use winpool_workload::{ControllerView, Controllers, Pod, PodController, Workloads};
+use winpool_workload::{
+    ClaimView, ControllerView, Controllers, NodeDrivers, Pod, PodController, Storage, StorageClassView, StorageState,
+    VolumeView, Workloads,
+};
 
 use super::{ClusterApiStores, Store, View, WrittenVersion};
 
@@ -72,6 +75,8 @@ pub struct Caches {
     pub pods: Store<Pod>,
     /// The objects that create pods, if workloads are watched.
     pub controllers: ControllerStores,
+    /// Volumes and the drivers of nodes, if they are watched.
+    pub storage: OnceLock<StorageStores>,
     ownership: watch::Receiver<Arc<Ownership>>,
     namespace: String,
     api_server: watch::Receiver<Option<Minor>>,
@@ -125,6 +130,36 @@ impl ControllerStores {
     }
 }
 
+/// Volumes, and the drivers of nodes.
+#[derive(Clone, Default)]
+pub struct StorageStores {
+    pub claims: Store<ClaimView>,
+    pub volumes: Store<VolumeView>,
+    pub classes: Store<StorageClassView>,
+    pub nodes: Store<NodeDrivers>,
+}
+
+impl StorageStores {
+    /// Waits for the first complete list of each kind.
+    pub async fn wait_for_sync(&self) {
+        let Self { claims, volumes, classes, nodes } = self;
+        tokio::join!(claims.wait_for_sync(), volumes.wait_for_sync(), classes.wait_for_sync(), nodes.wait_for_sync());
+    }
+
+    fn state(&self) -> StorageState {
+        let Self { claims, volumes, classes, nodes } = self;
+        match claims.is_synced() && volumes.is_synced() && classes.is_synced() && nodes.is_synced() {
+            true => StorageState::Known(Storage {
+                claims: claims.all(),
+                volumes: volumes.all(),
+                classes: classes.all(),
+                nodes: nodes.all(),
+            }),
+            false => StorageState::Waiting,
+        }
+    }
+}
+
 /// How winpool's own writes ended, as far as the next plan depends on it. It is lost with the process, after which each write is
 /// tried once more.
 #[derive(Default)]
@@ -167,6 +202,7 @@ impl Caches {
             workloads: watch::Sender::default(),
             pods: Store::default(),
             controllers: ControllerStores::default(),
+            storage: OnceLock::new(),
             ownership,
             namespace,
             api_server,
@@ -249,10 +285,16 @@ impl Caches {
             pods: (self.pods.is_synced() && self.controllers.are_known()).then(|| self.pods.all()),
             pods_refused: self.pods.is_refused(),
             controllers: self.controllers.all(),
+            storage: self.storage(),
             node_configs: self.node_configs.is_synced().then(|| self.node_configs.all()),
             cluster_api: self.cluster_api.borrow().and_then(ClusterApiStores::objects),
             lease_renewals: BTreeMap::new(),
         }
+    }
+
+    /// The volumes, and the drivers of nodes.
+    pub fn storage(&self) -> StorageState {
+        self.storage.get().map_or(StorageState::Off, StorageStores::state)
     }
 
     fn membership(&self, assigner: &Arc<Assigner>, nodes: &Objects<WindowsNode>) -> Arc<Membership> {

@@ -25,7 +25,7 @@ use winpool_rules::{
     },
     status::overview::MachineObject,
 };
-use winpool_workload::{Controllers, Pod};
+use winpool_workload::{Controllers, NodeDrivers, Pod, Storage};
 
 use super::{
     View, WatchBackoff,
@@ -197,6 +197,21 @@ pub async fn list_workloads(client: &Client) -> Result<(Objects<Pod>, Controller
         cron_jobs: list_all(client).await?,
     };
     Ok((pods, controllers))
+}
+
+/// The volumes, and the drivers of nodes.
+pub async fn list_storage(client: &Client) -> Result<Storage, ListError> {
+    Ok(Storage {
+        claims: list_all(client).await?,
+        volumes: list_all(client).await?,
+        classes: list_all(client).await?,
+        nodes: list_drivers(client).await?,
+    })
+}
+
+/// The CSI drivers of nodes.
+pub async fn list_drivers(client: &Client) -> Result<Objects<NodeDrivers>, ListError> {
+    list_all(client).await
 }
 
 /// All objects of a kind, by name.

@@ -3,6 +3,7 @@
 use k8s_openapi::api::{
     core::v1::{self as core, ConfigMap, LimitRange, Node},
     node::v1::RuntimeClass,
+    storage::v1::{CSINode, StorageClass},
 };
 use kube::core::DynamicObject;
 use winpool_core::{Named, image::RuntimeReport, kind::Kind, node::WindowsNode};
@@ -15,7 +16,10 @@ use winpool_rules::pool::{
         TemplateView,
     },
 };
-use winpool_workload::{ControllerView, MemoryDefaults, Pod, PodController, Service, Shared};
+use winpool_workload::{
+    ClaimView, ControllerView, MemoryDefaults, NodeDrivers, Pod, PodController, Service, Shared, StorageClassView,
+    VolumeView,
+};
 
 /// The fields of an object that the rules read. Two are equal if the rules decide the same for both.
 pub trait View: Named + PartialEq + Send + Sync + Sized + 'static {
@@ -139,6 +143,10 @@ views! {
     ConfigMapView: ConfigMap, Kind::CONFIG_MAP, Self::from, |map| Some(&map.resource_version);
     NodeConfigView: DynamicObject, Kind::NODE_CONFIG, Self::from_object, |config| Some(&config.resource_version);
     MemoryDefaults: LimitRange, Kind::LIMIT_RANGE, Self::from, |_| None;
+    ClaimView: core::PersistentVolumeClaim, Kind::CLAIM, Self::from, |_| None;
+    VolumeView: core::PersistentVolume, Kind::VOLUME, Self::from, |_| None;
+    StorageClassView: StorageClass, Kind::STORAGE_CLASS, Self::from, |_| None;
+    NodeDrivers: CSINode, Kind::CSI_NODE, Self::from, |_| None;
     Service: core::Service, Kind::SERVICE, Self::from, |_| None, oversized: |service| service.oversized;
     ClusterView: DynamicObject, Kind::CLUSTER, |object| Self::from_object(&object), |_| None;
     MachineSetView: DynamicObject, Kind::MACHINE_SET, |object| Self::from_object(&object), |_| None;

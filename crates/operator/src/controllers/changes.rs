@@ -35,6 +35,8 @@ pub struct Changed {
     /// Services, by namespace and key.
     pub services: HashMap<(String, Arc<str>), Option<Arc<Service>>>,
     pub services_are_read: bool,
+    /// Whether volumes, or the drivers of nodes, changed.
+    pub storage: bool,
     /// The reports in events about sandboxes, by the key of the pod and the name of the event.
     pub sandboxes: HashMap<(String, String), Option<RuntimeReport>>,
     /// Whether pools, nodes or RuntimeClasses changed.

@@ -133,6 +133,11 @@ impl EventMapper {
         }
     }
 
+    /// A claim, a volume, a StorageClass or the drivers of a node, which the workload controller reads with all others.
+    pub fn storage<V>(&self, _: &ObjectChange<V>) {
+        self.workloads.record(|changed| changed.storage = true);
+    }
+
     /// A change that only the workload controller processes: records it by a function of [`Changed`].
     pub fn record<V>(&self, change: &ObjectChange<V>, add: impl FnOnce(&mut Changed, &V, Option<&Arc<V>>)) {
         let Some(any) = change.after.as_ref().or(change.before.as_ref()) else { return };

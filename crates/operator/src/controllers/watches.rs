@@ -14,8 +14,8 @@ use super::{changes::Changed, event_mapper::EventMapper, supervisor::Supervisor}
 use crate::{
     admin::{KindReadiness, Readiness},
     cluster::{
-        ControllerStores, ObjectChange, OfKind, SandboxEvent, Store, View, WATCH_TIMEOUT_SECONDS, WatchBackoff, all,
-        has_agents, in_pages, run_watch, wait_for_node_configs, watched, with_stall_detection,
+        ControllerStores, ObjectChange, OfKind, SandboxEvent, StorageStores, Store, View, WATCH_TIMEOUT_SECONDS,
+        WatchBackoff, all, has_agents, in_pages, run_watch, wait_for_node_configs, watched, with_stall_detection,
     },
 };
 
@@ -59,6 +59,7 @@ impl WorkloadStores {
         all.add_controllers(&self.controllers.all());
         self.limit_ranges.all().values().for_each(|range| all.add_defaults(range, Some(range)));
         all.services_are_read = self.services.is_synced();
+        all.storage = true;
         self.services.all().values().for_each(|service| all.add_service(service, Some(service)));
     }
 }
@@ -113,6 +114,22 @@ impl Watches {
             mapper.workloads.record(|changed| changed.services_are_read = true);
         });
         stores
+    }
+
+    /// Watches volumes and the drivers of nodes.
+    pub fn start_storage(&self, tasks: &mut JoinSet<()>) {
+        let stores = self.mapper.caches.storage.get_or_init(StorageStores::default);
+        Starter { watches: self, tasks }
+            .watch(&stores.claims, EventMapper::storage)
+            .watch(&stores.volumes, EventMapper::storage)
+            .watch(&stores.classes, EventMapper::storage)
+            .watch(&stores.nodes, EventMapper::storage);
+        let (stores, mapper) = (stores.clone(), self.mapper.clone());
+        tasks.spawn(async move {
+            stores.wait_for_sync().await;
+            mapper.workloads.record(|changed| changed.storage = true);
+            mapper.enqueue_pools("volumes synced");
+        });
     }
 
     fn readiness(&self, kind: Kind) -> KindReadiness {

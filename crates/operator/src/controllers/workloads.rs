@@ -11,9 +11,10 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 use tracing::{debug, info_span};
+use winpool_api::names::reason;
 use winpool_core::{kind::Kind, text::some_of};
 use winpool_rules::{
-    pool::stranding::has_new_taints,
+    pool::{Pool, stranding::has_new_taints},
     status::event::{Event, Regarding},
 };
 use winpool_workload::{IssueKind, PoolWorkloads, WorkloadIndex, WorkloadIssue, WorkloadName, Workloads};
@@ -97,6 +98,10 @@ impl WorkloadController {
         if changed.services_are_read {
             self.index.read_services();
         }
+        if changed.storage {
+            self.index.set_storage(self.context.caches.storage().known().cloned());
+            self.workloads_changed = true;
+        }
         for ((namespace, key), now) in changed.services {
             self.index.set_service(&namespace, &key, now);
             consume_budget().await;
@@ -149,10 +154,11 @@ impl WorkloadController {
         }
     }
 
-    /// Enqueues the pools with taints that wait for workloads: their summaries may be unchanged.
+    /// Enqueues the pools with taints or drains that wait for workloads: their summaries may be unchanged.
     fn enqueue_waiting(&self) {
         let pools = self.context.caches.pools.all();
-        for pool in pools.values().filter(|pool| has_new_taints(pool)) {
+        let rolls_out = |pool: &Pool| pool.status.conditions.iter().any(|one| one.reason == reason::ROLLING_OUT);
+        for pool in pools.values().filter(|pool| has_new_taints(pool) || rolls_out(pool)) {
             self.pools.enqueue(&pool.name, Trigger::new("workloads changed".to_owned()));
         }
     }

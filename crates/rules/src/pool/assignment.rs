@@ -148,6 +148,6 @@ fn observes(pool: &Pool) -> bool {
 
 /// The fields of a pool that assignments depend on.
 fn rules(pool: &Pool) -> impl PartialEq + '_ {
-    let spec = pool.spec.as_ref().ok().map(|spec| (&spec.members, spec.mode, spec.paused));
+    let spec = pool.spec.as_ref().ok().map(|spec| (&spec.members, spec.mode));
     (&pool.name, pool.created, pool.deleting, spec, &pool.consents)
 }

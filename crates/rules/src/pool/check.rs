@@ -11,7 +11,7 @@ use serde_json::Value;
 use winpool_api::{
     Delivery, DeliveryMethod, DriftPolicy, LabelSelector, QuantityText, RuntimeClassIsolation, RuntimeClassSpec,
     SelectorOperator, SelectorRequirement, Taint, TaintKey, Toleration, TolerationOperator, WindowsNodePoolSpec,
-    WindowsRuntimeProfileSpec, names::label, pattern::ROLLOUT_TIMEOUT,
+    WindowsRuntimeProfileSpec, names::label, pattern::UP_TO_A_DAY,
 };
 use winpool_core::{
     Problem, decode,
@@ -24,15 +24,13 @@ use winpool_render::profile::{self, Profile};
 use super::{
     Members, RuntimeClass, Spec,
     cluster_api::ClusterApiRules,
+    maintenance::MaintenanceWindows,
     rollout::RolloutRules,
     selector::{check_key, check_label_value, check_selector},
 };
 
 /// The maximum length of a pool's name, because it becomes a label value.
 const LONGEST_NAME: usize = 63;
-
-/// The shortest and the longest timeout of a rollout.
-const TIMEOUTS: [SignedDuration; 2] = [SignedDuration::from_mins(1), SignedDuration::from_hours(24)];
 
 /// The labels that a pool must not set, in addition to those of winpool.
 const RESERVED_LABELS: [&str; 4] = [label::OS, label::ARCH, label::HOSTNAME, label::WINDOWS_BUILD];
@@ -80,6 +78,11 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
     let delivery = written.delivery.unwrap_or_default();
     let rollout = rollout(&delivery, &mut problems);
     let cluster_api = ClusterApiRules::parse(&delivery, profile.is_some(), &mut problems);
+    let maintenance = MaintenanceWindows::parse(&delivery, &mut problems);
+    if written.paused == Some(true) {
+        let wrong = "it was replaced by spec.mode, so nothing is written for this pool";
+        problems.push(Problem::new("spec.paused", wrong, "write mode: Observe, and remove paused"));
+    }
     match (build, members) {
         (Some(build), Some(members)) if problems.is_empty() => Ok(Spec {
             windows_version: written.windows_version,
@@ -94,8 +97,8 @@ pub fn spec(name: &str, spec: Value) -> Result<Spec, Vec<Problem>> {
             runtime_classes,
             rollout,
             cluster_api,
+            maintenance,
             mode: written.mode,
-            paused: written.paused,
             deletion_policy: written.deletion_policy,
         }),
         _ => Err(problems),
@@ -257,15 +260,7 @@ fn rollout(delivery: &Delivery, problems: &mut Vec<Problem>) -> Option<RolloutRu
         let remedy = "write method: Agent, or remove drift";
         problems.push(Problem::new("spec.delivery.drift", "Reapply needs agents", remedy));
     }
-    let timeout = duration::parse(&settings.timeout).map(SignedDuration::from_nanos);
-    let Some(timeout) = timeout.filter(|timeout| (TIMEOUTS[0]..=TIMEOUTS[1]).contains(timeout)) else {
-        problems.push(Problem::new(
-            "spec.delivery.rollout.timeout",
-            format!("{:?} is not {}", settings.timeout, ROLLOUT_TIMEOUT.description),
-            ROLLOUT_TIMEOUT.remedy,
-        ));
-        return None;
-    };
+    let timeout = up_to_a_day("spec.delivery.rollout.timeout", &settings.timeout, problems)?;
     (delivery.method == DeliveryMethod::Agent).then(|| RolloutRules {
         max_unavailable: settings.max_unavailable,
         max_failures: usize::try_from(settings.max_failures).unwrap_or(usize::MAX),
@@ -275,6 +270,18 @@ fn rollout(delivery: &Delivery, problems: &mut Vec<Problem>) -> Option<RolloutRu
         paused: settings.paused,
         drift: delivery.drift.unwrap_or_default(),
     })
+}
+
+/// A duration from one minute to one day.
+pub(super) fn up_to_a_day(path: &str, text: &str, problems: &mut Vec<Problem>) -> Option<SignedDuration> {
+    let parsed = duration::parse(text).map(SignedDuration::from_nanos);
+    let limits = SignedDuration::from_mins(1)..=SignedDuration::from_hours(24);
+    let duration = parsed.filter(|duration| limits.contains(duration));
+    if duration.is_none() {
+        let wrong = format!("{text:?} is not {}", UP_TO_A_DAY.description);
+        problems.push(Problem::new(path, wrong, UP_TO_A_DAY.remedy));
+    }
+    duration
 }
 
 /// The RuntimeClass of a pool that names none. All names of a release result in the same class: 1809 in

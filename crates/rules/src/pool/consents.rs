@@ -5,16 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use winpool_api::{Taint, names::annotation};
+use winpool_api::{Taint, TaintEffect, names::annotation};
 use winpool_core::kubernetes::shell_quoted;
 
-use super::Members;
+use super::{Members, Pool, Spec, plan::ActivePool, snapshot::digest_of_name};
 
 /// A change that requires a consent.
 #[derive(Clone, Copy, Debug)]
 pub enum Consent<'a> {
     /// Nodes that this selector does not match are released.
     Release(&'a Members),
+    /// This selector matches no node.
+    Empty(&'a Members),
     /// A change to this windowsVersion leaves pods without a node.
     Strand(&'a str),
     /// These NoExecute taints evict pods.
@@ -31,6 +33,7 @@ impl Consent<'_> {
         let list = |taints: &[&Taint]| taints.iter().map(|taint| value_of(taint)).collect::<Vec<_>>().join(",");
         match self {
             Self::Release(members) => (annotation::ALLOW_RELEASE, members.to_string()),
+            Self::Empty(members) => (annotation::ALLOW_EMPTY, members.to_string()),
             Self::Strand(windows_version) => (annotation::ALLOW_STRAND, windows_version.to_owned()),
             Self::Evict(taints) => (annotation::ALLOW_EVICT, list(taints)),
             Self::Pending(taints) => (annotation::ALLOW_PENDING, list(taints)),
@@ -53,6 +56,7 @@ impl Consents {
     pub fn read(annotations: &BTreeMap<String, String>) -> Self {
         let names = [
             annotation::ALLOW_RELEASE,
+            annotation::ALLOW_EMPTY,
             annotation::ALLOW_STRAND,
             annotation::ALLOW_EVICT,
             annotation::ALLOW_PENDING,
@@ -77,11 +81,48 @@ impl Consents {
         self.acknowledged().any(|id| id.eq_ignore_ascii_case(issue))
     }
 
+    /// The consents that allow nothing that the pool still needs, by the names of their annotations: they can be removed.
+    pub fn spent(pool: &Pool, spec: &Spec, active: &ActivePool) -> Vec<&'static str> {
+        let consents = &pool.consents;
+        let nodes = || active.members.iter().map(|member| member.node.as_ref());
+        let begun = |taint: &Taint| {
+            let begun = pool.status.applied.taint_values.as_ref();
+            begun.is_some_and(|begun| begun.contains(&taint.to_string()))
+        };
+        let is_everywhere =
+            |taint: &&Taint| begun(taint) && nodes().all(|node| node.taints.iter().any(|on_node| **taint == *on_node));
+        let allowed = |name: &str| consents.allow(Consent::Rendering(&[digest_of_name(name)]));
+        let is_needed = |name: &str| match name {
+            annotation::ALLOW_RELEASE => consents.allow(Consent::Release(&spec.members)) && active.releases,
+            annotation::ALLOW_EMPTY => consents.allow(Consent::Empty(&spec.members)) && active.members.is_empty(),
+            annotation::ALLOW_STRAND => {
+                let has_build = nodes().any(|node| node.ready && node.build() == Some(spec.build));
+                consents.allow(Consent::Strand(&spec.windows_version)) && !has_build
+            }
+            annotation::ALLOW_EVICT => {
+                let evicting = spec.taints.iter().filter(|taint| taint.effect == TaintEffect::NoExecute);
+                evicting.filter(|taint| consents.allow(Consent::Evict(&[*taint]))).any(|taint| !is_everywhere(&taint))
+            }
+            annotation::ALLOW_PENDING => {
+                spec.taints.iter().any(|taint| consents.allow(Consent::Pending(&[taint])) && !begun(taint))
+            }
+            annotation::ALLOW_RENDERING => {
+                let of_nodes = nodes().any(|node| {
+                    let name = active.configs.name_for(node).filter(|name| node.config.as_deref() != Some(*name));
+                    name.is_some_and(allowed)
+                });
+                of_nodes || active.cluster_api.switches_to(allowed)
+            }
+            _ => true,
+        };
+        consents.0.keys().copied().filter(|name| !is_needed(name)).collect()
+    }
+
     /// Whether a change is allowed. Taints are listed as `key=value` or `key`, separated by commas, and so are digests.
     pub fn allow(&self, change: Consent) -> bool {
         let (name, value) = change.annotation();
         self.0.get(name).is_some_and(|allowed| match change {
-            Consent::Release(_) => *allowed == value,
+            Consent::Release(_) | Consent::Empty(_) => *allowed == value,
             Consent::Strand(_) => allowed.eq_ignore_ascii_case(&value),
             Consent::Evict(taints) | Consent::Pending(taints) => taints.iter().all(|taint| names(allowed, taint)),
             Consent::Rendering(digests) => {

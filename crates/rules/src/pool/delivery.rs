@@ -38,6 +38,8 @@ pub struct DeliveryPlan {
     pub state: DeliveryState,
     /// The nodes that cannot run the agent, by name. Nothing is assigned to them.
     pub without_agent: BTreeMap<String, AgentObstacle>,
+    /// The nodes that are not drained, with the CSI drivers of their pods, which no other available node has.
+    pub held: BTreeMap<String, Vec<String>>,
     /// The confirmations. They are written before the other operations: a place within the limit is free only then.
     pub confirmations: Vec<Write>,
     /// The other writes, which are independent of each other.
@@ -65,7 +67,8 @@ pub fn plan(
 ) -> DeliveryPlan {
     let mut operations = removed(snapshot, (pool, spec), members, is_taken_over);
     let mut confirmations = Vec::new();
-    let mut without_agent = BTreeMap::new();
+    let (mut without_agent, mut held) = (BTreeMap::new(), BTreeMap::new());
+    let volumes = Volumes::of(snapshot, spec.rollout.as_ref(), members);
     let state = match (&spec.rollout, &snapshot.node_configs) {
         (None, _) => {
             operations.extend(uncordoned(members.iter().map(|member| member.node.as_ref())));
@@ -73,14 +76,15 @@ pub fn plan(
         }
         (Some(_), None) => DeliveryState::Unknown,
         (Some(rules), Some(_)) => {
-            let inputs =
-                Inputs { snapshot, pool, rules, node_configs: NodeConfigs::new(snapshot, pool, spec), configs };
+            let node_configs = NodeConfigs::new(snapshot, pool, spec);
+            let inputs = Inputs { snapshot, pool, rules, node_configs, configs, volumes: &volumes };
             let obstacles = members
                 .iter()
                 .filter_map(|member| Some((member.node.name.clone(), inputs.obstacle(member.node.as_ref())?)));
             without_agent = obstacles.collect();
             let nodes: Vec<RolloutNode> = members.iter().map(|member| inputs.node(member)).collect();
-            let mut rollout = rollout::plan(rules, &nodes, snapshot.now);
+            let mut rollout = rollout::plan(rules, spec.maintenance.at(snapshot.now), &nodes, snapshot.now);
+            held = rollout.held.iter().map(|node| (node.clone(), volumes.drivers(node))).collect();
             rollout.next = rollout.next.into_iter().chain(inputs.request_ends()).min();
             for (action, operation) in inputs.operations(members, &rollout) {
                 if action == Some(RolloutAction::Confirm) { &mut confirmations } else { &mut operations }
@@ -89,7 +93,7 @@ pub fn plan(
             DeliveryState::Rollout(Box::new(rollout))
         }
     };
-    DeliveryPlan { state, without_agent, confirmations, operations }
+    DeliveryPlan { state, without_agent, held, confirmations, operations }
 }
 
 /// The nodes whose agents wait for their confirmation: their Leases are read before the reconcile.
@@ -168,6 +172,39 @@ struct Inputs<'a> {
     rules: &'a RolloutRules,
     node_configs: NodeConfigs<'a>,
     configs: &'a ConfigPlan,
+    volumes: &'a Volumes<'a>,
+}
+
+/// The CSI drivers that pods need which a drain evicts, if the storage is read and nodes are drained.
+#[derive(Default)]
+struct Volumes<'a> {
+    by_node: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// The members that have all drivers of a set.
+    takers: BTreeMap<BTreeSet<&'a str>, BTreeSet<&'a str>>,
+}
+
+impl<'a> Volumes<'a> {
+    fn of(snapshot: &'a Snapshot, rules: Option<&RolloutRules>, members: &'a [Member]) -> Self {
+        let mut volumes = Self::default();
+        let drains = rules.is_some_and(|rules| rules.drain != DrainPolicy::Never);
+        let Some(storage) = snapshot.storage.known().filter(|_| drains) else { return volumes };
+        let pods = snapshot.pods.iter().flat_map(|pods| pods.values()).filter(|pod| is_evicted(pod));
+        for (node, pod) in pods.filter_map(|pod| Some((pod.node.as_deref()?, pod))) {
+            for driver in storage.drivers(pod) {
+                volumes.by_node.entry(node).or_default().insert(driver);
+            }
+        }
+        for drivers in volumes.by_node.values().cloned().collect::<BTreeSet<_>>() {
+            let names = members.iter().map(|member| member.node.name.as_str());
+            let takers = names.filter(|node| drivers.iter().all(|driver| storage.has_driver(node, driver))).collect();
+            volumes.takers.insert(drivers, takers);
+        }
+        volumes
+    }
+
+    fn drivers(&self, node: &str) -> Vec<String> {
+        self.by_node.get(node).into_iter().flatten().map(|driver| (*driver).to_owned()).collect()
+    }
 }
 
 impl<'a> Inputs<'a> {
@@ -199,6 +236,7 @@ impl<'a> Inputs<'a> {
             assigned,
             verified: assigned.is_some_and(|assigned| self.is_verified(node, assigned)),
             pods: self.pods_to_evict(node),
+            takers: self.volumes.by_node.get(node.name.as_str()).and_then(|drivers| self.volumes.takers.get(drivers)),
         }
     }
 
@@ -269,16 +307,11 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The pods on a node that a drain has to wait for. Pods of DaemonSets would be created again at once, and those with
-    /// HostProcess containers belong to the node.
+    /// The pods on a node that a drain has to wait for.
     fn remaining_pods(&self, node: &WindowsNode) -> impl Iterator<Item = &'a Pod> {
         let name = node.name.clone();
         let pods = self.snapshot.pods.iter().flat_map(|pods| pods.values()).map(AsRef::as_ref);
-        pods.filter(move |pod: &&Pod| {
-            let of_node =
-                pod.workload.kind == "DaemonSet" || pod.template.containers.iter().any(|one| one.host_process);
-            pod.node.as_ref() == Some(&name) && !pod.finished && !pod.is_static && !of_node
-        })
+        pods.filter(move |pod: &&Pod| pod.node.as_ref() == Some(&name) && is_evicted(pod))
     }
 
     /// The operations, each with its action.
@@ -425,6 +458,13 @@ fn restart(node: &WindowsNode, changed_files: Option<&BTreeSet<&str>>) -> Disrup
         Disruption::KubeletRestart if node.is_rke2 => Disruption::ContainerdRestart,
         disruption => disruption,
     }
+}
+
+/// Whether a drain has to wait for a pod. Pods of DaemonSets would be created again at once, and those with HostProcess containers
+/// belong to the node.
+fn is_evicted(pod: &Pod) -> bool {
+    let of_node = pod.workload.kind == "DaemonSet" || pod.template.containers.iter().any(|one| one.host_process);
+    !pod.finished && !pod.is_static && !of_node
 }
 
 fn cordoned(node: &WindowsNode) -> Cordoned<'_> {

@@ -39,7 +39,7 @@ pub struct Plan {
     pub steps: Steps,
     /// What to do after an operation failed.
     pub after_failure: AfterFailure,
-    /// The operations that are not run, because the mode is Observe or the pool is paused.
+    /// The operations that are not run, because the mode is Observe.
     pub withheld: Vec<Write>,
     pub phase: Phase,
 }
@@ -86,6 +86,8 @@ pub struct ActivePool {
     pub configs: ConfigPlan,
     pub delivery: DeliveryPlan,
     pub cluster_api: ClusterApiPlan,
+    /// Whether nodes that were in the pool are released, because the pool selects them no longer and no other one takes them.
+    pub releases: bool,
     /// The keys of taints and labels that the pool has set or is about to set.
     pub applied: Applied,
     /// The nodes that have the label of the pool without a valid record, and that the pool does not select.
@@ -170,11 +172,11 @@ impl<'a> Planner<'a> {
         let mut plan = match &pool.spec {
             _ if pool.deleting && !(has_finalizer && cleans_up) => retain(pool, has_finalizer),
             _ if self.snapshot.refused.contains(&Kind::NODE) => Plan::new(pool, Steps::default(), Phase::NodesRefused),
-            _ if pool.deleting => self.clean_up(pool),
+            _ if pool.deleting && !pool.paused => self.clean_up(pool),
             Err(_) => Plan::new(pool, Steps::default(), Phase::Invalid),
             Ok(spec) => self.reconcile(pool, spec, has_finalizer),
         };
-        let withheld = pool.spec.as_ref().is_ok_and(|spec| spec.paused || (!pool.deleting && !pool.enforces()));
+        let withheld = pool.spec.is_ok() && !pool.deleting && !pool.enforces();
         // The deletion of a pool with Retain is not withheld, because it changes nothing else.
         if withheld && !matches!(plan.phase, Phase::Retained) {
             plan.withheld = std::mem::take(&mut plan.steps).into_writes().collect();
@@ -224,6 +226,7 @@ impl<'a> Planner<'a> {
             configs,
             delivery,
             cluster_api,
+            releases: !of_pool.released.is_empty(),
             applied,
             unverified: of_pool.unverified.clone(),
             taints,

@@ -5,6 +5,9 @@
 //! After `maxFailures` failures no further node begins. The deadlines are those of the operator: an agent that does not
 //! report in time has failed. A node that somebody else works on counts as unavailable, and nothing begins there.
 //!
+//! Outside of the maintenance windows nothing begins, except that a new node gets its first configuration, without a drain: few pods
+//! run there yet. What has begun is finished.
+//!
 //! Two cases need no place among the unavailable nodes: a node that joined the pool after the rollout began and has no
 //! configuration yet, and a node that an earlier configuration of the rollout made unavailable.
 
@@ -26,8 +29,13 @@ pub use self::{
 };
 use winpool_api::{Disruption, names::reason};
 
+use super::maintenance::Maintenance;
+
 /// How long after a reconcile that waits for pods or heartbeats, which cause no event, the next one follows.
 const POLL_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long after its creation a node is new.
+const NEW_FOR: SignedDuration = SignedDuration::from_mins(10);
 
 /// What to do with a node now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +67,8 @@ pub struct RolloutPlan {
     pub changed: Vec<String>,
     /// Those of them that cannot have a part of it.
     pub partly: Vec<String>,
+    /// Those that are not drained, because no available node has the CSI drivers of their pods.
+    pub held: Vec<String>,
     /// When the first node began to change to a configuration that not all nodes run yet, by the operator's clock.
     pub begun: Option<Timestamp>,
     /// When to plan again without an event.
@@ -73,6 +83,8 @@ pub enum RolloutState {
     RollingOut,
     /// The rollout is paused; nodes that have begun are finished.
     Paused,
+    /// Nothing is in progress, and no further node begins before the next maintenance window.
+    AwaitsWindow { begins: Timestamp },
     /// No further node begins, because the configuration failed.
     Halted,
 }
@@ -102,7 +114,7 @@ pub struct NodeFailure {
 }
 
 /// Plans the rollout. The order of the nodes does not matter.
-pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> RolloutPlan {
+pub fn plan(rules: &RolloutRules, maintenance: Maintenance, nodes: &[RolloutNode<'_>], now: Timestamp) -> RolloutPlan {
     let mut nodes: Vec<_> = nodes.iter().map(|node| Entry::new(node, rules, now)).collect();
     nodes.sort_by_key(|entry| entry.node.name);
     let starts = Starts::of(&nodes);
@@ -112,11 +124,12 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
     let failures = nodes.iter().filter(|entry| matches!(entry.state, NodeRollout::Failed(_))).count();
     let halted = failures >= rules.max_failures;
     let frozen = halted || rules.paused;
-    for entry in &mut nodes {
-        entry.action = entry.continuation(frozen);
+    let held: Vec<bool> = (0..nodes.len()).map(|index| is_held(&nodes, index)).collect();
+    for (entry, held) in nodes.iter_mut().zip(&held) {
+        entry.action = entry.continuation(frozen).filter(|action| !held || *action != RolloutAction::Evict);
     }
     if !frozen {
-        begin(rules, &mut nodes, now);
+        begin(rules, maintenance, &mut nodes, now);
     }
     for entry in &mut nodes {
         entry.action = entry.action.or_else(|| entry.removal_of_cordon(frozen)).or_else(|| entry.record(rules));
@@ -124,7 +137,13 @@ pub fn plan(rules: &RolloutRules, nodes: &[RolloutNode<'_>], now: Timestamp) -> 
     let progress = progress_of(&nodes);
     RolloutPlan {
         begun: starts.begun(&nodes),
-        state: state_of(rules, &nodes, &progress, halted),
+        held: nodes
+            .iter()
+            .zip(held)
+            .filter(|(entry, held)| *held && entry.drains())
+            .map(|(entry, _)| entry.name())
+            .collect(),
+        state: state_of(rules, maintenance, &nodes, &progress, halted),
         progress,
         done: nodes.iter().filter(|entry| entry.state == NodeRollout::Done).map(Entry::name).collect(),
         changed: done_with(&nodes, reason::CHANGED_ON_NODE),
@@ -186,6 +205,11 @@ impl<'a> Entry<'a> {
         !self.is_available() || (self.is_in_progress() && !self.joining && !self.is_finishing())
     }
 
+    /// Whether it was created lately, and has no configuration yet.
+    fn is_new(&self, now: Timestamp) -> bool {
+        is_first(self.node) && self.node.created.is_some_and(|created| now < created + NEW_FOR)
+    }
+
     fn is_changing_to_desired(&self) -> bool {
         match self.state {
             NodeRollout::Draining { .. } => true,
@@ -212,6 +236,12 @@ impl<'a> Entry<'a> {
             Cordoned::ByOperator(_) => true,
             Cordoned::ByOthers => false,
         }
+    }
+
+    /// Whether it waits for a drain, or is drained.
+    fn drains(&self) -> bool {
+        let waits = matches!(self.state, NodeRollout::Waiting | NodeRollout::Draining { .. });
+        waits && self.node.desired.is_some_and(|desired| desired.drain)
     }
 
     /// The next action of a node that has begun.
@@ -301,23 +331,29 @@ impl<'a> Starts<'a> {
 
     /// Whether a node joined after the rollout of its desired configuration began, and has none yet.
     fn joins(&self, node: &RolloutNode<'_>) -> bool {
-        let is_first = node.assigned.is_none_or(|assigned| {
-            assigned.status.applied.is_none() && assigned.spec.digest == node.desired.map_or("", |it| it.digest)
-        });
         let start = node.desired.and_then(|desired| self.0.get(desired.digest));
-        is_first && start.zip(node.created).is_some_and(|(start, created)| *start < created)
+        is_first(node) && start.zip(node.created).is_some_and(|(start, created)| *start < created)
     }
 }
 
-/// Begins with as many nodes as the rules allow.
-fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
+/// Whether the desired configuration of a node is its first.
+fn is_first(node: &RolloutNode<'_>) -> bool {
+    node.assigned.is_none_or(|assigned| {
+        assigned.status.applied.is_none() && assigned.spec.digest == node.desired.map_or("", |it| it.digest)
+    })
+}
+
+/// Begins with as many nodes as the rules allow, outside of the maintenance windows only with new ones.
+fn begin(rules: &RolloutRules, maintenance: Maintenance, nodes: &mut [Entry<'_>], now: Timestamp) {
+    let is_open = maintenance.awaited().is_none();
     let limit = rules.max_unavailable.of(nodes.len());
     let mut occupied = nodes.iter().filter(|entry| entry.is_occupied()).count();
     let done = nodes.iter().filter(|entry| entry.state == NodeRollout::Done);
     let proven: BTreeSet<&str> = done.map(Entry::desired_digest).collect();
     let is_canary = |entry: &Entry| !proven.contains(entry.desired_digest());
     let mut canary = nodes.iter().any(|entry| entry.is_changing_to_desired() && !entry.joining && is_canary(entry));
-    let mut candidates: Vec<usize> = (0..nodes.len()).filter(|index| nodes[*index].may_begin()).collect();
+    let may_begin = |entry: &Entry| entry.may_begin() && (is_open || entry.joining || entry.is_new(now));
+    let mut candidates: Vec<usize> = (0..nodes.len()).filter(|index| may_begin(&nodes[*index])).collect();
     // Those that make no further node unavailable come first; the order is otherwise that of the names.
     candidates.sort_by_key(|index| (!nodes[*index].joining, !nodes[*index].is_occupied()));
     for index in candidates {
@@ -325,13 +361,14 @@ fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
         if !entry.joining {
             let cost = usize::from(!entry.is_occupied());
             let fits = cost == 0 || occupied + cost <= limit;
-            if !entry.is_eligible() || !fits || (canary && is_canary(entry)) {
+            let held = entry.drains() && is_held(nodes, index);
+            if !entry.is_eligible() || !fits || held || (canary && is_canary(entry)) {
                 continue;
             }
             occupied += cost;
             canary |= is_canary(entry);
         }
-        let action = entry.node.desired.map(|desired| match desired.drain && !entry.joining {
+        let action = entry.node.desired.map(|desired| match desired.drain && !entry.joining && is_open {
             true => RolloutAction::Cordon,
             false => RolloutAction::Assign(desired.restart),
         });
@@ -339,6 +376,15 @@ fn begin(rules: &RolloutRules, nodes: &mut [Entry<'_>], now: Timestamp) {
         entry.action = action;
         entry.begun_until = Some(now + rules.timeout);
     }
+}
+
+/// Whether nodes would take over the pods of a node, and none of them has their CSI drivers: the pods would not start, also when the node
+/// is back. Nodes that begin now take over nothing. Without a node that does, the pods wait for this one.
+fn is_held(nodes: &[Entry<'_>], index: usize) -> bool {
+    let Some(takers) = nodes[index].node.takers else { return false };
+    let others = nodes.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, entry)| entry);
+    let mut others = others.filter(|entry| entry.is_available() && entry.action.is_none()).peekable();
+    others.peek().is_some() && !others.any(|entry| takers.contains(entry.node.name))
 }
 
 fn progress_of(nodes: &[Entry<'_>]) -> RolloutProgress {
@@ -360,7 +406,13 @@ fn progress_of(nodes: &[Entry<'_>]) -> RolloutProgress {
     }
 }
 
-fn state_of(rules: &RolloutRules, nodes: &[Entry<'_>], progress: &RolloutProgress, halted: bool) -> RolloutState {
+fn state_of(
+    rules: &RolloutRules,
+    maintenance: Maintenance,
+    nodes: &[Entry<'_>],
+    progress: &RolloutProgress,
+    halted: bool,
+) -> RolloutState {
     let waits = |entry: &Entry| entry.state == NodeRollout::Waiting || entry.is_in_progress();
     let waits = nodes.iter().any(|entry| entry.node.desired.is_some() && waits(entry));
     if halted || (!waits && !progress.failures.is_empty()) {
@@ -370,6 +422,7 @@ fn state_of(rules: &RolloutRules, nodes: &[Entry<'_>], progress: &RolloutProgres
     } else if rules.paused {
         RolloutState::Paused
     } else {
-        RolloutState::RollingOut
+        let begins = maintenance.awaited().filter(|_| progress.in_progress.is_empty());
+        begins.map_or(RolloutState::RollingOut, |begins| RolloutState::AwaitsWindow { begins })
     }
 }

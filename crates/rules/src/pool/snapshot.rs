@@ -28,7 +28,7 @@ use winpool_render::{
     reserve::Reserves,
     settings::{self, FileSettings},
 };
-use winpool_workload::{Controllers, Pod, Workloads};
+use winpool_workload::{Controllers, Pod, StorageState, Workloads};
 
 use super::{
     NodeConfigView, Pool, Spec,
@@ -84,6 +84,8 @@ pub struct Snapshot {
     pub pods_refused: bool,
     /// All objects that create pods; empty if they are not read or not synced.
     pub controllers: Controllers,
+    /// The volumes of pods, and the drivers of nodes.
+    pub storage: StorageState,
     /// All WindowsNodeConfigs, by name; `None` if the kind is not installed or its first list is not complete.
     pub node_configs: Option<Objects<NodeConfigView>>,
     /// What is known of Cluster API.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use winpool_api::{Mode, RuntimeClassState, TaintKey, names::reason};
+use winpool_api::{RuntimeClassState, TaintKey, names::reason};
 use winpool_core::node::WindowsNode;
 use winpool_facts::Minor;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The number of changes that wait for a decision, by reason; every reason that a pool can have is listed. With
-/// `Observing` and `Paused` these are operations, with `WouldStrand` RuntimeClasses, and else nodes.
+/// `Observing` these are operations, with `WouldStrand` RuntimeClasses, and else nodes.
 pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
     let active = plan.active();
     let nodes = |holds: &dyn Fn(&Member) -> bool| {
@@ -28,11 +28,8 @@ pub fn holds(plan: &Plan) -> Vec<(&'static str, usize)> {
     let stranding = |active: &ActivePool| {
         active.classes.iter().filter(|class| class.state == RuntimeClassState::WouldStrand).count()
     };
-    let observes = plan.pool.spec.as_ref().is_ok_and(|spec| spec.mode == Mode::Observe && !spec.paused);
-    let withheld = |by_mode: bool| if observes == by_mode { plan.withheld.len() } else { 0 };
     vec![
-        (reason::OBSERVING, withheld(true)),
-        (reason::PAUSED, withheld(false)),
+        (reason::OBSERVING, plan.withheld.len()),
         (reason::RELEASE_HELD, nodes(&|member| member.held)),
         (reason::TAINT_CONFLICT, nodes(&|member| member.has(reason::TAINT_CONFLICT))),
         (reason::LABEL_CONFLICT, nodes(&|member| member.has(reason::LABEL_CONFLICT))),

@@ -5,11 +5,7 @@ mod commands;
 mod issues;
 mod progress;
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
@@ -18,7 +14,7 @@ use winpool_api::{
     names::reason,
 };
 use winpool_core::{Objects, text::counted};
-use winpool_workload::{WorkloadIndex, Workloads};
+use winpool_workload::{NodeDrivers, WorkloadIndex, Workloads};
 
 use super::pool::{Affected, affected, reported_issues};
 use crate::{
@@ -42,14 +38,11 @@ pub struct ObservedCluster {
     /// The MachineDeployments, MachinePools and MachineSets in the namespaces of pools.
     pub machines: Vec<MachineObject>,
     pub namespace: String,
-    /// The most volumes that each CSI driver attaches to a node, by node; `None` unless the capacity is asked for.
-    pub attach_limits: Option<AttachLimits>,
+    /// The CSI drivers of nodes; `None` unless the capacity is asked for.
+    pub drivers: Option<Objects<NodeDrivers>>,
     /// What could not be read, and why.
     pub notes: Vec<String>,
 }
-
-/// Limits by driver, by node: `spec.drivers[*].allocatable.count` of CSINodes.
-pub type AttachLimits = BTreeMap<String, BTreeMap<String, i64>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -207,11 +200,12 @@ impl PoolProblem {
 
 /// The capacity of a pool, if it is asked for and the pods were read.
 fn capacity(observed: &ObservedCluster, planner: &Planner, pool: &str) -> Option<Capacity> {
-    let (limits, workloads) = (observed.attach_limits.as_ref()?, observed.snapshot.as_ref()?.workloads.of(pool)?);
+    let (drivers, workloads) = (observed.drivers.as_ref()?, observed.snapshot.as_ref()?.workloads.of(pool)?);
     let mut capacity = Capacity::of(planner.members(pool), &workloads.requests);
-    for (driver, limit) in planner.members(pool).filter_map(|node| limits.get(&node.name)).flatten() {
-        let lowest = capacity.attach_limits.entry(driver.clone()).or_insert(*limit);
-        *lowest = (*lowest).min(*limit);
+    let of_members = planner.members(pool).filter_map(|node| drivers.get(&node.name)).flat_map(|node| &node.limits);
+    for (driver, limit) in of_members.filter_map(|(driver, limit)| Some((driver, (*limit)?))) {
+        let lowest = capacity.attach_limits.entry(driver.clone()).or_insert(limit);
+        *lowest = (*lowest).min(limit);
     }
     Some(capacity)
 }

@@ -11,6 +11,7 @@ mod kubelet;
 pub mod rendering;
 mod required;
 mod runtime;
+mod selection;
 mod summary;
 mod windows;
 mod workloads;
@@ -20,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use affected::{Affected, ReportedIssue, affected, reported_issues};
@@ -31,10 +33,7 @@ use winpool_api::{
     BuildCount, Columns, ConfigStatus, KubeletCount, NodeCounts, Pending, RuntimeClassState, RuntimeClassStatus,
     WindowsNodePoolStatus,
     bounds::bounded,
-    conditions::{
-        ComputedCondition, ConditionStatus, NODES_ASSIGNED, READY, RECONCILING, Role, SPEC_VALID, STALLED,
-        condition_type,
-    },
+    conditions::{ComputedCondition, NODES_ASSIGNED, READY, RECONCILING, Role, SPEC_VALID, STALLED, condition_type},
     names::{OWNERSHIP_SECRET, reason},
 };
 use winpool_facts::{Build, ContainerRuntime, ContainerdLine, KubeletVersion, builds};
@@ -124,12 +123,10 @@ fn cleaning_up(
     done: &Done,
 ) -> WindowsNodePoolStatus {
     let pool = plan.pool.as_ref();
-    let paused = pool.spec.as_ref().is_ok_and(|spec| spec.paused);
     let failures: Vec<_> = done.failures().collect();
-    let message = match (paused, handed_over, failures.is_empty()) {
-        (true, ..) => "the cleanup is paused. Set spec.paused: false to continue".to_owned(),
-        (_, [_, ..], _) => format!("the cleanup waits until other pools have {}", some_of(handed_over)),
-        (_, _, false) => format!("the cleanup is retried: {}", some_of(failures)),
+    let message = match (handed_over, failures.is_empty()) {
+        ([_, ..], _) => format!("the cleanup waits until other pools have {}", some_of(handed_over)),
+        (_, false) => format!("the cleanup is retried: {}", some_of(failures)),
         _ if !snapshot.refused.is_empty() => {
             format!("the cleanup waits: {}", some_messages(snapshot.refused.iter().map(|kind| required::list_refused(*kind))))
         }
@@ -147,12 +144,10 @@ fn cleaning_up(
         }
         _ => format!("labels, taints and annotations of the pool are being removed from {}", counted(nodes, "node")),
     };
-    let reason = if paused { reason::PAUSED } else { reason::DELETING };
-    let ready = READY.because(reason, message).with_status(ConditionStatus::False);
-    let reconciling = (!paused).then(|| RECONCILING.because(reason::DELETING, see(&[&ready])));
-    let computed: Vec<_> = [ready].into_iter().chain(reconciling).collect();
-    let columns = Columns { problem: reason.to_owned(), ..pool.status.columns.clone() };
-    partial(snapshot, pool, &computed, columns)
+    let ready = READY.because(reason::DELETING, message);
+    let reconciling = RECONCILING.because(reason::DELETING, see(&[&ready]));
+    let columns = Columns { problem: reason::DELETING.to_owned(), ..pool.status.columns.clone() };
+    partial(snapshot, pool, &[ready, reconciling], columns)
 }
 
 /// The stored status with some conditions and columns replaced, and with no other summaries.
@@ -213,6 +208,8 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         configs: config_rows(input),
         pending: pending(plan, rendering::pending(input.snapshot, active)),
         workloads: workloads::counts(input),
+        matched_selector: selection::matched_selector(input),
+        unmatched_since: selection::unmatched_since(input),
         applied: if !input.withheld { active.applied.clone() } else { pool.status.applied.clone() },
         conditions: merge_conditions(&pool.status.conditions, &computed, input.snapshot.now),
         columns: Columns {
@@ -230,7 +227,9 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
         },
         omitted: BTreeMap::new(),
     };
-    let requeue_after = grace.into_iter().chain([RESYNC]).chain(delayed_writes(input)).chain(rollout_step(input)).min();
+    let selects = selection::decided_at(input).map(|decided| until(input, decided));
+    let later = [delayed_writes(input), rollout_step(input), maintenance_step(input), selects];
+    let requeue_after = grace.into_iter().chain([RESYNC]).chain(later.into_iter().flatten()).min();
     (status, requeue_after)
 }
 
@@ -238,7 +237,7 @@ fn active_status(input: &ReportInput, plan: &Plan) -> (WindowsNodePoolStatus, Op
 fn delayed_writes(input: &ReportInput) -> Option<Duration> {
     let contested = input.active.classes.iter().any(|class| class.state == RuntimeClassState::Contested);
     let on_nodes = input.active.members.iter().filter_map(|member| member.plan.retry_at).min();
-    let on_nodes = on_nodes.map(|at| Duration::try_from(at.duration_since(input.snapshot.now)).unwrap_or_default());
+    let on_nodes = on_nodes.map(|at| until(input, at));
     let holds = |member: &Member| member.has(reason::WOULD_EVICT) || member.has(reason::WOULD_STRAND_PODS);
     let held = input.active.members.iter().any(holds).then_some(if input.snapshot.pods_are_awaited() {
         PODS_AWAITED
@@ -253,8 +252,17 @@ fn delayed_writes(input: &ReportInput) -> Option<Duration> {
 
 /// When the rollout goes on without an event: at a deadline, or when pods and heartbeats are checked again.
 fn rollout_step(input: &ReportInput) -> Option<Duration> {
-    let next = delivery::rollout(input)?.next?;
-    Some(Duration::try_from(next.duration_since(input.snapshot.now)).unwrap_or_default())
+    delivery::rollout(input)?.next.map(|next| until(input, next))
+}
+
+/// When a maintenance window begins or ends.
+fn maintenance_step(input: &ReportInput) -> Option<Duration> {
+    let changes = input.spec.maintenance.at(input.snapshot.now).changes().filter(|_| !input.withheld);
+    changes.map(|changes| until(input, changes))
+}
+
+fn until(input: &ReportInput, time: Timestamp) -> Duration {
+    Duration::try_from(time.duration_since(input.snapshot.now)).unwrap_or_default()
 }
 
 fn counts(input: &ReportInput) -> NodeCounts {

@@ -12,7 +12,7 @@ const NEW: &str = "os=windows:NoSchedule";
 const OLD: &str = "os=Windows:NoSchedule";
 
 fn web_node(build: u32, taints: Value) -> Value {
-    node(build, "containerd://2.2.9", &json!({"agentpool": "web"}), &taints)
+    node(build, "containerd://2.2.10", &json!({"agentpool": "web"}), &taints)
 }
 
 fn old_taint() -> Value {
@@ -269,7 +269,7 @@ fn a_class_for_compatible_nodes_waits_until_the_nodes_of_all_pools_have_the_labe
     let mut model = model(json!({}), json!([]));
     model.converge();
     let batch = json!({"windowsVersion": "ltsc2025", "nodeSelector": {"matchLabels": {"agentpool": "batch"}}});
-    model.put(NODE, "win-2", node(26100, "containerd://2.2.9", &json!({"agentpool": "batch"}), &json!([])));
+    model.put(NODE, "win-2", node(26100, "containerd://2.2.10", &json!({"agentpool": "batch"}), &json!([])));
     model.put(POOL, "batch", pool(batch));
     model.set_spec("web", "runtimeClasses", json!([{"name": "windows-ltsc2022", "scope": "Compatible"}]));
     model.reconcile_until("web", usize::MAX, |_| {});

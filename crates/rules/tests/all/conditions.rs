@@ -1,7 +1,9 @@
 //! The conditions of a pool: status, reason, and a message with a remedy.
 
+mod consents;
 mod ready;
 mod refusals;
+mod selection;
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -262,9 +264,9 @@ fn a_status_has_as_many_lines_for_thousands_of_equal_nodes_as_for_one() {
         let row = base().profile(json!({})).nodes(vec![node(CONTAINERD); count]);
         lines_of(&json!(status(&row.model(), "web")))
     };
-    assert_eq!([lines(configured, 1), lines(configured, 5_000)], [65, 65]);
+    assert_eq!([lines(configured, 1), lines(configured, 5_000)], [66, 66]);
     // One more problem, of all nodes.
-    assert_eq!([lines(unconfigured, 4), lines(unconfigured, 5_000)], [73, 73]);
+    assert_eq!([lines(unconfigured, 4), lines(unconfigured, 5_000)], [74, 74]);
 }
 
 /// The lines of `kubectl describe` for a value in the map of another one.
@@ -298,8 +300,8 @@ fn the_worst_problem_is_that_which_harms_most() {
         (base().nodes([web_node(20348, "v1.30.2", CONTAINERD)]), "Kubelet/TooOld(1) +1", "1/1"),
         (base().nodes([web_node(26100, "v1.34.1", old)]), "Runtime/WouldStrand(1) +3", "1/1"),
         (base().pool(json!({"profileRef": {"name": "nowhere"}})), "Config/NotFound", "1/1"),
-        (base().pool(json!({"paused": true})), "Paused", "0/1"),
-        (base().pool(json!({"paused": true})).nodes([open(old)]), "Paused, Runtime/TooOld(1) +1", "0/1"),
+        (base().pool(json!({"mode": "Observe"})).nodes([open(old)]), "Runtime/TooOld(1) +1", "0/1"),
+        (base().pool(json!({"paused": true})), "Spec/Invalid", ""),
         (base().pool(json!({"nodeSelector": {}})), "Spec/Invalid", ""),
     ];
     for (row, problem, tainted) in table {
@@ -338,7 +340,7 @@ fn a_node_is_counted_once_in_the_problem_of_its_pool() {
     assert_eq!(status(&row.nodes([old(), old(), old()]).model(), "web").columns.problem, "Windows/EndOfLife(3) +1");
     let pause = json!({"pauseImage": {"source": "Upstream", "tag": "3.5"}});
     let new = |runtime| web_node(20348, "v1.34.1", runtime);
-    let row = base().nodes([new(CONTAINERD), new("containerd://2.2.9")]).profile(pause);
+    let row = base().nodes([new(CONTAINERD), new("containerd://2.2.10")]).profile(pause);
     assert_eq!(status(&row.model(), "web").columns.problem, "Pods/PauseImageCannotRun(2) +1");
 }
 

@@ -4,6 +4,7 @@ mod diagnoses;
 mod drains;
 mod renderings;
 mod reports;
+mod windows;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -22,7 +23,7 @@ use winpool_rules::{
 
 use winpool_model::{CONFIG, Model, NODE, NODE_CONFIG, POD, POOL, PROFILE, node, pod, pool, profile};
 
-const RUNTIME: &str = "containerd://2.2.9";
+const RUNTIME: &str = "containerd://2.2.10";
 const LIST: &str = "List the nodes: kubectl get nodes -l winpool.dev/pool=web";
 
 /// What the agent of a node does with a configuration.

@@ -20,7 +20,7 @@ const CLASS_NAME: &str = "windows-ltsc2022";
 fn model() -> Model {
     let mut model = Model::new();
     model.put(PROFILE, "standard", profile(json!({})));
-    model.put(NODE, "win-1", node(20348, "containerd://2.2.9", &json!({"agentpool": "web"}), &json!([])));
+    model.put(NODE, "win-1", node(20348, "containerd://2.2.10", &json!({"agentpool": "web"}), &json!([])));
     let spec = json!({
         "windowsVersion": "ltsc2022",
         "nodeSelector": {"matchLabels": {"agentpool": "web"}},
@@ -79,7 +79,7 @@ fn a_configuration_that_a_node_names_is_kept() {
     let mut model = model();
     let oldest = configured(&mut model, 101);
     // A node that has left the pool.
-    model.put(NODE, "win-2", node(20348, "containerd://2.2.9", &json!({}), &json!([])));
+    model.put(NODE, "win-2", node(20348, "containerd://2.2.10", &json!({}), &json!([])));
     model.edit(NODE, "win-2", |node| node["metadata"]["annotations"]["winpool.dev/config"] = json!(oldest));
     let configs: Vec<String> = (102..=107).map(|max_pods| configured(&mut model, max_pods)).collect();
     let mut expected = configs[2..].to_vec();

@@ -44,7 +44,7 @@ fn a_former_record_makes_its_node_a_held_member_again_and_changes_no_other_node(
     model.converge();
     assert_eq!(taints(win(&model)), Vec::<String>::new(), "it is released");
     model.edit(POOL, "web", |pool| pool["metadata"]["annotations"] = json!({}));
-    model.put(NODE, "win-2", node(20348, "containerd://2.2.9", &json!({"agentpool": "none"}), &json!([])));
+    model.put(NODE, "win-2", node(20348, "containerd://2.2.10", &json!({"agentpool": "none"}), &json!([])));
     model.converge();
     let other = model.get(NODE, "win-2").unwrap().clone();
     set_record(&mut model, "win-1", &former);
@@ -61,13 +61,13 @@ fn a_label_or_record_that_a_kubelet_wrote_does_not_make_its_node_a_member() {
     let mut model = converged(&json!({"labels": {PROTECTED: "gold"}}), &json!([]));
     let forged = r#"{"pool":"web","taints":{"os:NoSchedule":"added"}}"#;
     for (name, annotations) in [("label", json!({})), ("record", json!({"winpool.dev/owned": forged}))] {
-        let mut other = node(20348, "containerd://2.2.9", &json!({"winpool.dev/pool": "web"}), &json!([]));
+        let mut other = node(20348, "containerd://2.2.10", &json!({"winpool.dev/pool": "web"}), &json!([]));
         other["metadata"]["annotations"] = annotations;
         model.put(NODE, name, other);
     }
     // A record of another node, copied.
     let copied = record(&model, "win-1");
-    model.put(NODE, "copy", node(20348, "containerd://2.2.9", &json!({"winpool.dev/pool": "web"}), &json!([])));
+    model.put(NODE, "copy", node(20348, "containerd://2.2.10", &json!({"winpool.dev/pool": "web"}), &json!([])));
     set_record(&mut model, "copy", &copied);
     model.converge();
     for name in ["label", "record", "copy"] {
@@ -246,17 +246,12 @@ type FirstState = (&'static str, fn(&mut Model));
 
 #[test]
 fn a_cleanup_of_a_recreated_pool_removes_what_the_deleted_pool_added() {
-    let table: [FirstState; 6] = [
+    let table: [FirstState; 5] = [
         ("it enforces", |model| _ = model.converge()),
         ("it observes", |model| {
             model.set_spec("web", "mode", json!("Observe"));
             model.converge();
             model.set_spec("web", "mode", json!("Enforce"));
-        }),
-        ("it is paused", |model| {
-            model.set_spec("web", "paused", json!(true));
-            model.converge();
-            model.set_spec("web", "paused", json!(false));
         }),
         ("its spec is invalid", |model| {
             model.set_spec("web", "windowsVersion", json!("ltsc1"));
@@ -365,7 +360,7 @@ fn a_deleted_pool_with_retain_leaves_all_objects_unchanged() {
         pool(with(spec, &more))
     };
     let mut model = converged(&json!({}), &json!([]));
-    model.put(NODE, "win-2", node(20348, "containerd://2.2.9", &json!({"agentpool": "batch"}), &json!([])));
+    model.put(NODE, "win-2", node(20348, "containerd://2.2.10", &json!({"agentpool": "batch"}), &json!([])));
     model.put(POOL, "batch", batch(json!({})));
     model.converge();
     let objects =
@@ -439,7 +434,7 @@ fn a_toleration_is_kept_while_a_node_that_the_class_selects_has_the_taint() {
     model.set_spec("web", "taints", json!([taint("team", "web", "NoSchedule")]));
     // An administrator sets a taint on a node of the same build that is in no pool.
     let manual = json!([taint("os", "windows", "NoSchedule")]);
-    model.put(NODE, "manual", node(20348, "containerd://2.2.9", &json!({}), &manual));
+    model.put(NODE, "manual", node(20348, "containerd://2.2.10", &json!({}), &manual));
     model.converge();
     let keys = |model: &Model| -> Vec<String> {
         let class = model.get(CLASS, "windows-ltsc2022").unwrap();
@@ -468,7 +463,7 @@ fn a_pool_in_mode_observe_takes_no_node_and_no_class_from_a_pool_in_mode_enforce
     assert_eq!(condition(&model, "web", "RuntimeClassReady").1, "Applied");
     assert_eq!(condition(&model, "watcher", "RuntimeClassReady").1, "NameTaken");
     // A fallback pool keeps a node that a pool in mode Observe selects.
-    model.put(NODE, "win-2", node(20348, "containerd://2.2.9", &json!({"agentpool": "new"}), &json!([])));
+    model.put(NODE, "win-2", node(20348, "containerd://2.2.10", &json!({"agentpool": "new"}), &json!([])));
     model.put(POOL, "rest", pool(json!({"windowsVersion": "ltsc2022", "fallback": true})));
     model.converge();
     let mut spec = web(json!({"mode": "Observe"}));

@@ -72,13 +72,8 @@ fn a_taint_that_is_set_again_is_not_that_of_a_new_node() {
 #[test]
 fn only_taints_that_exclude_pods_of_a_pool_that_writes_count() {
     let prefer = json!({"taints": [{"key": "os", "value": "windows", "effect": "PreferNoSchedule"}]});
-    for (spec, untainted) in [
-        (json!({}), 1),
-        (json!({"taints": []}), 0),
-        (prefer, 0),
-        (json!({"mode": "Observe"}), 0),
-        (json!({"paused": true}), 0),
-    ] {
+    for (spec, untainted) in [(json!({}), 1), (json!({"taints": []}), 0), (prefer, 0), (json!({"mode": "Observe"}), 0)]
+    {
         let (plan, _) = ended(&model(spec.clone(), |_| {}), &Outcome::Conflict);
         assert_eq!(ready_untainted(&plan), untainted, "{spec}");
     }
@@ -98,13 +93,11 @@ fn every_change_that_waits_for_a_decision_counts_with_its_reason() {
     // The finalizer is not written either.
     let observing = held(&model(json!({"mode": "Observe"}), |_| {}));
     assert!(matches!(observing[..], [("Observing", 1..)]), "{observing:?}");
-    let paused = held(&model(json!({"paused": true}), |_| {}));
-    assert!(matches!(paused[..], [("Paused", 1..)]), "{paused:?}");
     assert_eq!(held(&model(json!({}), tainted("linux"))), [("TaintConflict", 1)]);
     let mut left = model(json!({}), |_| {});
     left.converge();
     left.edit(NODE, "win-1", |node| node["metadata"]["labels"]["agentpool"] = json!("other"));
     assert_eq!(held(&left), [("ReleaseHeld", 1)]);
     let reasons: Vec<_> = holds(&ended(&left, &Outcome::Done).0).into_iter().map(|(reason, _)| reason).collect();
-    assert_eq!(reasons.len(), 9, "also those without a change: {reasons:?}");
+    assert_eq!(reasons.len(), 8, "also those without a change: {reasons:?}");
 }

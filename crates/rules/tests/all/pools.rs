@@ -191,7 +191,7 @@ fn a_label_with_another_value_is_a_conflict() {
     model.put(
         NODE,
         "win-1",
-        node(20348, "containerd://2.2.9", &json!({"agentpool": "web", "team": "theirs"}), &json!([])),
+        node(20348, "containerd://2.2.10", &json!({"agentpool": "web", "team": "theirs"}), &json!([])),
     );
     model.put(POOL, "web", web(json!({"labels": {"team": "web"}})));
     model.converge();
@@ -307,7 +307,7 @@ fn a_class_is_changed_to_a_new_build_when_it_has_a_ready_node() {
     allowed.converge();
     assert_eq!(build(&allowed), "10.0.26100");
 
-    model.put(NODE, "win-2", node(26100, "containerd://2.2.9", &json!({"agentpool": "web"}), &json!([])));
+    model.put(NODE, "win-2", node(26100, "containerd://2.2.10", &json!({"agentpool": "web"}), &json!([])));
     model.converge();
     assert_eq!(build(&model), "10.0.26100");
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "Applied");
@@ -397,8 +397,8 @@ fn a_pool_whose_class_selects_none_of_its_nodes_is_not_ready() {
     let mut without = model.clone();
     without.delete(NODE, "win-1");
     without.converge();
-    assert_eq!(condition(&without, "web", "NodesAssigned").1, "NoNodes");
-    assert_eq!(condition(&without, "web", "Ready").0, "True", "a pool without nodes waits for nodes");
+    assert_eq!(condition(&without, "web", "NodesAssigned").1, "ScaledToZero");
+    assert_eq!(condition(&without, "web", "Ready").0, "True");
 
     model.put(NODE, "win-2", node(26100, "containerd://2.1.4", &json!({"agentpool": "web"}), &json!([])));
     model.converge();
@@ -427,7 +427,7 @@ fn a_default_class_of_another_name_is_created_when_the_new_build_has_a_ready_nod
     model.converge();
     assert_eq!(reason(&model, "web", "RuntimeClassReady"), "WouldStrand");
     assert_eq!(model.names(CLASS), ["windows-ltsc2022"]);
-    model.put(NODE, "win-2", node(26100, "containerd://2.2.9", &json!({"agentpool": "web"}), &json!([])));
+    model.put(NODE, "win-2", node(26100, "containerd://2.2.10", &json!({"agentpool": "web"}), &json!([])));
     model.converge();
     assert_eq!(model.names(CLASS), ["windows-ltsc2022", "windows-ltsc2025"]);
     let states = status(&model, "web").runtime_classes;
@@ -500,26 +500,37 @@ fn the_fallback_pool_takes_a_node_until_another_pool_selects_it() {
 }
 
 #[test]
-fn a_pool_that_observes_or_is_paused_writes_nothing_and_reports_what_would_change() {
-    for (key, value, reason, problem) in
-        [("mode", json!("Observe"), "Observing", "-"), ("paused", json!(true), "Paused", "Paused")]
-    {
-        let model = converged(json!({key: value}), json!([]));
-        assert_eq!(taints(win(&model)), Vec::<String>::new());
-        assert_eq!(model.names(CLASS), Vec::<String>::new());
-        let status = status(&model, "web");
-        assert_eq!(status.pending.count, 2);
-        assert_eq!(status.pending.first[0], "RuntimeClass windows-ltsc2022: create");
-        assert!(
-            status.pending.first[1].starts_with("Node win-1: label winpool.dev/pool=web"),
-            "{:?}",
-            status.pending.first
-        );
-        let ready = condition(&model, "web", "Ready");
-        assert_eq!((ready.0.as_str(), ready.1.as_str()), ("True", reason));
-        assert!(ready.2.contains("1 node differs from the spec"), "{}", ready.2);
-        assert_eq!(status.columns.problem, problem);
-    }
+fn a_pool_that_observes_writes_nothing_and_reports_what_would_change() {
+    let model = converged(json!({"mode": "Observe"}), json!([]));
+    assert_eq!(taints(win(&model)), Vec::<String>::new());
+    assert_eq!(model.names(CLASS), Vec::<String>::new());
+    let status = status(&model, "web");
+    assert_eq!(status.pending.count, 2);
+    assert_eq!(status.pending.first[0], "RuntimeClass windows-ltsc2022: create");
+    let of_node = &status.pending.first[1];
+    assert!(of_node.starts_with("Node win-1: label winpool.dev/pool=web"), "{of_node}");
+    let ready = condition(&model, "web", "Ready");
+    assert_eq!((ready.0.as_str(), ready.1.as_str()), ("True", "Observing"));
+    assert!(ready.2.contains("1 node differs from the spec"), "{}", ready.2);
+}
+
+#[test]
+fn a_stored_pool_that_is_paused_writes_nothing_not_even_when_it_is_deleted() {
+    let mut model = converged(json!({"deletionPolicy": "Cleanup"}), json!([]));
+    let before = win(&model).clone();
+    model.set_spec("web", "paused", json!(true));
+    model.set_spec("web", "labels", json!({"team": "web"}));
+    model.converge();
+    let expected = "spec.paused: it was replaced by spec.mode, so nothing is written for this pool: write mode: Observe, and \
+                    remove paused";
+    let invalid = ("False".to_owned(), "Invalid".to_owned(), expected.to_owned());
+    assert_eq!(condition(&model, "web", "SpecValid"), invalid);
+    model.delete(POOL, "web");
+    model.converge();
+    assert_eq!((condition(&model, "web", "SpecValid"), win(&model)), (invalid, &before));
+    model.set_spec("web", "paused", json!(false));
+    model.converge();
+    assert_eq!((model.names(POOL), taints(win(&model))), (vec![], vec![]));
 }
 
 #[test]
@@ -536,9 +547,9 @@ fn a_deleted_pool_with_retain_leaves_nodes_unchanged_and_a_new_pool_adopts_them_
 }
 
 #[test]
-fn a_paused_pool_with_retain_can_be_deleted() {
+fn a_pool_that_observes_can_be_deleted_with_retain() {
     let mut model = converged(json!({"deletionPolicy": "Cleanup"}), json!([]));
-    model.set_spec("web", "paused", json!(true));
+    model.set_spec("web", "mode", json!("Observe"));
     model.set_spec("web", "deletionPolicy", json!("Retain"));
     model.converge();
     model.delete(POOL, "web");
@@ -642,7 +653,7 @@ fn a_node_without_the_label_of_its_build_gets_it_whoever_removed_it() {
     const BUILD: &str = "node.kubernetes.io/windows-build";
     let mut model = Model::new();
     let labels = json!({"agentpool": "web", BUILD: null});
-    model.put(NODE, "win-1", node(20348, "containerd://2.2.9", &labels, &json!([])));
+    model.put(NODE, "win-1", node(20348, "containerd://2.2.10", &labels, &json!([])));
     model.put(POOL, "web", web(json!({})));
     model.converge();
     assert_eq!(label(win(&model), BUILD), Some("10.0.20348"));

@@ -6,3 +6,4 @@ mod images;
 mod index;
 mod issues;
 mod no_issues;
+mod volumes;

@@ -61,12 +61,13 @@ fn without_pools_the_names_that_winpool_gives_by_default_are_known() {
         found(&pod("Pod", &format!("os: {{name: windows}}, runtimeClassName: {class}"), image))
     };
     let core = "mcr.microsoft.com/windows/servercore:ltsc2019";
-    let table: [(&str, &str, &[&str]); 6] = [
+    let table: [(&str, &str, &[&str]); 7] = [
         ("windows-ltsc2019", core, &[]),
         ("windows-ltsc2022", core, &["5 image-build"]),
         ("windows-2022", core, &["5 image-unchecked"]),
         ("windows-ltsc-2022", "a:1", &["5 class-undefined"]),
         ("window-ltsc2022", "a:1", &["5 class-undefined"]),
+        ("windows-ltsc2o22", "a:1", &["5 class-undefined"]),
         ("gpu", "a:1", &[]),
     ];
     for (class, image, expected) in table {

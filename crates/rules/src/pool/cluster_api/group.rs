@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use winpool_api::{LabelSelector, Rotation, names::annotation};
+use winpool_api::{Rotation, names::annotation};
 use winpool_core::{ForeignText, Problem, kind::Kind};
 use winpool_facts::{Minor, support};
 use winpool_render::profile::Profile;
@@ -65,6 +66,8 @@ pub enum Reference {
     /// It does, or there is no template.
     UpToDate,
     Switching,
+    /// It is switched when the next maintenance window begins.
+    AwaitsWindow(Timestamp),
     /// A person or Git switches it.
     Manual,
     /// Its owner has not allowed to switch it.
@@ -173,7 +176,11 @@ impl<'a> GroupPlanner<'a> {
             Rotation::Automatic if !group.managed => Reference::NotAllowed,
             Rotation::Automatic if switches >= MAX_SWITCHES => Reference::ManagedElsewhere(group.other_writer.clone()),
             Rotation::Automatic if self.is_paused(group) => Reference::Paused,
-            Rotation::Automatic => Reference::Switching,
+            // Without machines, none is replaced.
+            Rotation::Automatic => match self.of.spec.maintenance.at(self.snapshot.now).awaited() {
+                Some(begins) if group.replicas > 0 => Reference::AwaitsWindow(begins),
+                _ => Reference::Switching,
+            },
         }
     }
 
@@ -272,14 +279,5 @@ fn counts(objects: &ClusterApiObjects, group: &MachineGroup, template: &str) -> 
 /// The labels and requirements of the selector that a new node does not match.
 fn missing_labels(spec: &Spec, labels: &BTreeMap<String, String>) -> Vec<String> {
     let Members::Selector(selector) = &spec.members else { return Vec::new() };
-    let one = |part: LabelSelector| (!part.matches(labels)).then(|| part.to_string());
-    let by_label = selector.match_labels.iter().map(|(key, value)| LabelSelector {
-        match_labels: BTreeMap::from([(key.clone(), value.clone())]),
-        match_expressions: Vec::new(),
-    });
-    let by_requirement = selector.match_expressions.iter().map(|requirement| LabelSelector {
-        match_labels: BTreeMap::new(),
-        match_expressions: vec![requirement.clone()],
-    });
-    by_label.chain(by_requirement).filter_map(one).collect()
+    selector.parts().filter(|part| !part.matches(labels)).map(|part| part.to_string()).collect()
 }

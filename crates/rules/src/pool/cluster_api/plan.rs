@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use winpool_core::node::WindowsNode;
 
 use super::{
     annotations,
-    group::{GroupPlan, GroupPlanner},
+    group::{GroupPlan, GroupPlanner, Reference},
     rules::ClusterApiRules,
     state::{ClusterApiObjects, ClusterApiState},
     stored::{self, StoredTemplates},
@@ -43,6 +44,24 @@ pub struct Selected {
 }
 
 impl ClusterApiPlan {
+    fn groups(&self) -> impl Iterator<Item = &GroupPlan> {
+        let selected = self.state.as_ref().and_then(|state| state.installed()?.as_ref());
+        selected.into_iter().flat_map(|selected| &selected.groups)
+    }
+
+    /// Whether a group is to refer to a template of which this holds, and does not yet.
+    pub fn switches_to(&self, holds: impl Fn(&str) -> bool) -> bool {
+        self.groups().any(|group| group.template.as_ref().is_ok_and(|name| group.current != *name && holds(name)))
+    }
+
+    /// The maintenance window in which machines are replaced, if they wait for one.
+    pub fn awaited_window(&self) -> Option<Timestamp> {
+        self.groups().find_map(|group| match group.reference {
+            Reference::AwaitsWindow(begins) => Some(begins),
+            _ => None,
+        })
+    }
+
     /// Adds the writes to the plan of the pool.
     pub fn add_steps(&self, steps: &mut Steps) {
         let [secrets, templates] = &self.prune;

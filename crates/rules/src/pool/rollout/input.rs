@@ -1,5 +1,7 @@
 //! What a rollout is computed from.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use winpool_api::{
     Disruption, DrainPolicy, DriftPolicy, NodeConfigPhase, NodeLimit, WindowsNodeConfigSpec, WindowsNodeConfigStatus,
@@ -42,6 +44,8 @@ pub struct RolloutNode<'a> {
     /// Whether the operator's own checks agree with an agent that reports the assigned configuration as working.
     pub verified: bool,
     pub pods: PodsToEvict,
+    /// The nodes that have the CSI drivers of these pods; `None` if they need none, or it is not known.
+    pub takers: Option<&'a BTreeSet<&'a str>>,
 }
 
 impl<'a> RolloutNode<'a> {

@@ -206,6 +206,35 @@ fn a_paused_rollout_finishes_what_has_begun() {
 }
 
 #[test]
+fn outside_of_the_maintenance_windows_only_new_nodes_begin_and_what_has_begun_is_finished() {
+    let cordon = Cordon { config: "new".into(), attempt: 1, released: false, since: at(-10) };
+    let draining = Node { cordon: Some(cordon), drain: true, pods: 2, ..waiting() };
+    let of_age = |age: i64| Node { created: at(-age), drain: true, ..Node::new(Agent::Applies(5)) };
+    let all = RolloutRules { max_unavailable: NodeLimit::Nodes(9), attempt: 2, ..rules() };
+    let awaits = |counts: &str| format!(": AwaitsWindow {{ begins: {} }} {counts}", at(60));
+    let table = [
+        ("nothing begins", rules(), vec![done(), waiting()], awaits("1/2")),
+        ("not even another attempt", all, vec![with_phase(NodeConfigPhase::RolledBack)], awaits("0/1")),
+        ("a drain goes on", rules(), vec![draining, waiting()], "win-0 Evict: RollingOut 0/2".to_owned()),
+        (
+            "an agent is confirmed",
+            rules(),
+            vec![with_phase(NodeConfigPhase::Verifying), waiting()],
+            "win-0 Confirm: RollingOut 0/2".to_owned(),
+        ),
+        ("a new node is not drained", rules(), vec![waiting(), of_age(599)], "win-1 Assign: RollingOut 0/2".to_owned()),
+        ("one at a time", rules(), vec![of_age(5), of_age(5)], "win-0 Assign: RollingOut 0/2".to_owned()),
+        ("it is not new for ever", rules(), vec![waiting(), of_age(600)], awaits("0/2")),
+        ("all are done", rules(), vec![done()], ": Complete".to_owned()),
+    ];
+    for (case, rules, nodes, expected) in table {
+        let maintenance = Maintenance::Closed { until: at(60) };
+        let simulation = Simulation { maintenance, ..Simulation::new(rules, nodes) };
+        assert_eq!(summary(&simulation.plan()), expected, "{case}");
+    }
+}
+
+#[test]
 fn a_node_that_joins_during_a_rollout_gets_the_configuration_at_once() {
     let joined = Node { created: at(5), ..Node::new(Agent::Applies(5)) };
     let old = Node::new(Agent::Applies(5));
@@ -328,8 +357,33 @@ fn a_rollout_begins_anew_for_a_node_that_gets_its_configuration_again() {
 fn a_node_is_not_drained_while_pods_are_not_read() {
     let node = Node { drain: true, ..waiting() };
     let view = RolloutNode { pods: PodsToEvict::Unknown, ..node.view("win-0") };
-    let plan = plan(&rules(), &[view], at(0));
+    let plan = plan(&rules(), Maintenance::Always, &[view], at(0));
     assert_eq!(summary(&plan), ": RollingOut 0/1");
+}
+
+#[test]
+fn a_node_is_drained_only_while_an_available_node_has_the_drivers_of_its_pods_or_none_takes_over() {
+    let two = RolloutRules { max_unavailable: NodeLimit::Nodes(2), ..rules() };
+    let draining = || Node { drain: true, pods: 1, ..waiting() };
+    let table = [
+        (vec!["win-0"], vec![draining(), done()], ": RollingOut 1/2", vec!["win-0"]),
+        (vec!["win-0", "win-1"], vec![draining(), done()], "win-0 Cordon: RollingOut 1/2", vec![]),
+        (vec!["win-0"], vec![draining(), down(done())], "win-0 Cordon: RollingOut 1/2", vec![]),
+        (vec!["win-0", "win-1"], vec![draining(), draining(), done()], "win-0 Cordon: RollingOut 1/3", vec![]),
+    ];
+    for (takers, nodes, expected, held) in table {
+        let takers: BTreeSet<&str> = takers.into_iter().collect();
+        let names = ["win-0", "win-1", "win-2"];
+        let views = nodes
+            .iter()
+            .zip(names)
+            .map(|(node, name)| RolloutNode { takers: node.drain.then_some(&takers), ..node.view(name) });
+        let plan = plan(&two, Maintenance::Always, &views.collect::<Vec<_>>(), at(0));
+        assert_eq!(
+            (summary(&plan), plan.held),
+            (expected.to_owned(), held.iter().map(|name| (*name).to_owned()).collect())
+        );
+    }
 }
 
 #[test]
@@ -340,7 +394,7 @@ fn the_next_reconcile_is_at_the_next_deadline_or_soon_if_pods_or_heartbeats_are_
     assert_eq!(next(vec![applying(), waiting()]), Some(at(600)));
     assert_eq!(next(vec![waiting()]), Some(at(600)), "it begins now");
     assert_eq!(next(vec![done()]), None);
-    assert_eq!(plan(&rules(), &[unverified], at(0)).next, Some(at(5)));
+    assert_eq!(plan(&rules(), Maintenance::Always, &[unverified], at(0)).next, Some(at(5)));
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub struct PoolProgress {
     pub in_work: Vec<String>,
     /// The nodes that wait, in their order.
     pub next: Vec<String>,
+    /// When the maintenance window begins that nodes or machines wait for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_window: Option<Timestamp>,
     /// When the first node began to change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -55,6 +58,7 @@ impl PoolProgress {
         let progress = Self {
             running: is_running(pool),
             machines: machines.and_then(|machines| Share::incomplete(machines.up_to_date, machines.machines)),
+            next_window: plan.and_then(awaited_window),
             ..plan.and_then(Self::of_rollout).unwrap_or_else(|| Self::of_status(pool))
         };
         let is_incomplete = progress.running || progress.nodes.is_some() || progress.machines.is_some();
@@ -82,6 +86,17 @@ impl PoolProgress {
     fn of_status(pool: &Pool) -> Self {
         let nodes = pool.spec.as_ref().is_ok_and(|spec| spec.delivers()).then_some(pool.status.nodes);
         Self { nodes: nodes.and_then(|nodes| Share::incomplete(nodes.configured, nodes.matched)), ..Self::default() }
+    }
+}
+
+fn awaited_window(plan: &Plan) -> Option<Timestamp> {
+    let active = plan.active().filter(|_| plan.pool.enforces())?;
+    match &active.delivery.state {
+        DeliveryState::Rollout(rollout) => match rollout.state {
+            RolloutState::AwaitsWindow { begins } => Some(begins),
+            _ => None,
+        },
+        _ => active.cluster_api.awaited_window(),
     }
 }
 

@@ -12,7 +12,10 @@ use winpool_core::{
 };
 use winpool_facts::cluster_api::{SERVED_SINCE, VERSION};
 
-use super::input::{ReportInput, about, worst_of};
+use super::{
+    delivery::awaits_window,
+    input::{ReportInput, about, worst_of},
+};
 use crate::{
     operation::{Action, Write},
     pool::cluster_api::{ClusterApiRules, ClusterApiState, GroupPlan, Reference, Selected, has_left_objects},
@@ -93,7 +96,7 @@ pub fn machines_templated(input: &ReportInput) -> Option<ComputedCondition> {
 }
 
 /// The problems, the worst first.
-fn problems(input: &ReportInput, rules: &ClusterApiRules, selected: &Selected) -> [Option<ComputedCondition>; 9] {
+fn problems(input: &ReportInput, rules: &ClusterApiRules, selected: &Selected) -> [Option<ComputedCondition>; 10] {
     [
         none_selected(rules, selected),
         conflict(selected),
@@ -104,6 +107,7 @@ fn problems(input: &ReportInput, rules: &ClusterApiRules, selected: &Selected) -
         managed_elsewhere(selected),
         topology(selected),
         rotating(selected).filter(|_| !input.withheld),
+        awaiting_window(input, selected).filter(|_| !input.withheld),
     ]
 }
 
@@ -224,6 +228,14 @@ fn rotating(selected: &Selected) -> Option<ComputedCondition> {
     let text = |group: &GroupPlan| format!("{}: {} of {} machines", group.name, group.up_to_date, group.machines);
     problem(reason::ROTATING, selected.groups.iter().filter(waits).map(text), |texts| {
         format!("Cluster API replaces machines; from the current template are {texts}")
+    })
+}
+
+fn awaiting_window(input: &ReportInput, selected: &Selected) -> Option<ComputedCondition> {
+    let begins = input.active.cluster_api.awaited_window()?;
+    let waits = |group: &&GroupPlan| matches!(group.reference, Reference::AwaitsWindow(_));
+    problem(reason::AWAITS_WINDOW, selected.groups.iter().filter(waits).map(|group| &group.name), |names| {
+        format!("{}. Then Cluster API replaces the machines of {names}", awaits_window(begins))
     })
 }
 

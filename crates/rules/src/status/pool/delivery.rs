@@ -1,5 +1,6 @@
 //! How the configurations of a pool get onto its nodes, and `ConfigInEffect` of a pool whose agents apply them.
 
+use jiff::Timestamp;
 use winpool_api::{
     DrainPolicy, DriftPolicy,
     conditions::{CONFIG_IN_EFFECT, ComputedCondition},
@@ -124,6 +125,7 @@ pub fn config_in_effect(input: &ReportInput) -> Option<ComputedCondition> {
             let message = "the rollout is paused. Set spec.delivery.rollout.paused: false to continue";
             (reason::ROLLOUT_PAUSED, message.to_owned())
         }
+        RolloutState::AwaitsWindow { begins } => (reason::AWAITS_WINDOW, awaits_window(begins)),
         RolloutState::Halted => (reason::ROLLOUT_HALTED, halted(input, progress)),
     };
     let total = counted(progress.total, "node");
@@ -197,6 +199,11 @@ fn without_agent<'a>(input: &'a ReportInput) -> NodeMessages<'a> {
     messages
 }
 
+/// That nothing begins before a time.
+pub fn awaits_window(begins: Timestamp) -> String {
+    format!("no maintenance window is open, and the next begins at {begins} (spec.delivery.maintenanceWindows)")
+}
+
 /// What a rollout waits for that is not in progress.
 fn waiting(input: &ReportInput, progress: &RolloutProgress) -> String {
     if !progress.in_progress.is_empty() {
@@ -212,7 +219,17 @@ fn waiting(input: &ReportInput, progress: &RolloutProgress) -> String {
     let drains = input.spec.rollout.is_some_and(|rules| rules.drain != DrainPolicy::Never);
     let unread = "pods are not read (--workloads), so nodes cannot be drained. Set spec.delivery.rollout.drain: Never, or read pods";
     let unread = (drains && input.snapshot.pods.is_none()).then(|| unread.to_owned());
-    unavailable.or(unread).unwrap_or_default()
+    let mut held = NodeMessages::default();
+    for (node, drivers) in &input.active.delivery.held {
+        let missing = format!(
+            "not drained, because no other available node of the pool has the CSI drivers of its pods: {}. Install them on another \
+             node, or set spec.delivery.rollout.drain: Never",
+            some_of(drivers)
+        );
+        held.add(missing, [node.as_str()]);
+    }
+    let held = Some(held.to_string()).filter(|held| !held.is_empty());
+    unavailable.or(unread).or(held).unwrap_or_default()
 }
 
 fn halted(input: &ReportInput, progress: &RolloutProgress) -> String {

@@ -25,12 +25,13 @@ use winpool_render::reserve;
 use super::{
     input::{NodeMessages, ReportInput, about, names},
     kubelet::newer_than_tables,
+    selection,
 };
 use crate::{
     operation::{Outcome, Purpose, Write},
     ownership::RecordState,
     pool::{
-        Consent, Members,
+        Consent, Consents, Members,
         classes::{self, ClassPlan},
         configs::{self, Rendering, Unrendered},
         nodes::Obstacle,
@@ -68,7 +69,15 @@ pub fn spec_valid(input: &ReportInput) -> ComputedCondition {
              Select by a label with the prefix node-restriction.kubernetes.io/ as well"
         )
     });
-    SPEC_VALID.because(reason::VALID, format!("the spec is valid{}", warning.unwrap_or_default()))
+    let spent = if input.withheld { Vec::new() } else { Consents::spent(input.pool, input.spec, input.active) };
+    let spent = (!spent.is_empty()).then(|| spent_consents(&spent));
+    let parts = [warning.unwrap_or_default()].into_iter().chain(spent.map(|spent| format!(". {spent}")));
+    SPEC_VALID.because(reason::VALID, format!("the spec is valid{}", parts.collect::<String>()))
+}
+
+/// That these annotations can be removed.
+fn spent_consents(names: &[&str]) -> String {
+    format!("Spent, so that it can be removed from the pool: annotation {}", some_of(names))
 }
 
 /// That the objects of a kind cannot be listed, and what to do.
@@ -110,31 +119,13 @@ pub fn nodes_assigned(input: &ReportInput) -> ComputedCondition {
         let message = format!("pool {other} is already the fallback. Set spec.fallback: true in one pool only");
         return NODES_ASSIGNED.because(reason::NODE_CONFLICT, message);
     }
-    let (reason, message) = match (input.active.members.len(), input.snapshot.linux_nodes) {
-        (0, 0) => (reason::NO_NODES, "no Windows node matches".to_owned()),
-        (0, linux) => return only_linux_nodes(input, linux),
-        (count, _) => {
-            let nodes = counted(count, "node");
-            let belong = nodes.agree("belongs", "belong");
-            (reason::ASSIGNED, format!("{nodes} {belong} to this pool alone"))
-        }
-    };
-    let parts: Vec<String> = [message].into_iter().chain(refused_claims(input)).collect();
-    NODES_ASSIGNED.because(reason, parts.join(". "))
-}
-
-/// A selector that matches no Windows node, but this number of Linux nodes.
-fn only_linux_nodes(input: &ReportInput, count: usize) -> ComputedCondition {
-    let nodes = counted(count, "Linux node");
-    let message = format!(
-        "no Windows node matches, but {nodes} {} this selector: {}. A pool has only nodes with the label {}=windows. Select by a \
-         label of the Windows nodes: kubectl get nodes -l {}=windows --show-labels",
-        nodes.agree("matches", "match"),
-        input.spec.members,
-        label::OS,
-        label::OS,
-    );
-    NODES_ASSIGNED.because(reason::ONLY_LINUX_NODES, message).about(count)
+    let found = selection::without_nodes(input).unwrap_or_else(|| {
+        let nodes = counted(input.active.members.len(), "node");
+        let belong = nodes.agree("belongs", "belong");
+        NODES_ASSIGNED.because(reason::ASSIGNED, format!("{nodes} {belong} to this pool alone"))
+    });
+    let parts: Vec<String> = [found.message].into_iter().chain(refused_claims(input)).collect();
+    ComputedCondition { message: parts.join(". "), ..found }
 }
 
 /// Nodes that no pool matches any more.
@@ -305,8 +296,7 @@ fn selected_by(input: &ReportInput, ready: &[&String]) -> String {
 /// Why planned changes are not written yet.
 fn unwritten(input: &ReportInput) -> (&'static str, String) {
     if input.withheld {
-        let why = if input.spec.paused { "the pool is paused" } else { "the mode is Observe" };
-        return (reason::OBSERVING, format!("{why}. status.pending lists what would change"));
+        return (reason::OBSERVING, "the mode is Observe. status.pending lists what would change".to_owned());
     }
     let failures: Vec<_> = input.done.failures().collect();
     if failures.is_empty() {

@@ -42,7 +42,7 @@ pub fn summary(input: &ReportInput, found: &[ComputedCondition]) -> Summary {
     let ready = summaries.ready.unwrap_or_else(|| as_specified(input));
     Summary {
         conditions: [ready].into_iter().chain(summaries.others).collect(),
-        problem: problem(input.spec.paused, found),
+        problem: problem(found),
         grace: hidden.into_iter().filter_map(grace).min().and_then(|left| Duration::try_from(left).ok()),
     }
 }
@@ -51,7 +51,7 @@ pub fn summary(input: &ReportInput, found: &[ComputedCondition]) -> Summary {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Situation {
     pub delivers: bool,
-    /// Whether the pool does not write. Then only a profile that cannot be used is wrong.
+    /// Whether the pool does not write. Then only a profile that cannot be used is wrong, and a selector without nodes.
     pub withheld: bool,
     pub refused: bool,
     /// The generation that is still being applied.
@@ -91,7 +91,10 @@ impl Situation {
     /// Whether `Ready` is False because of a condition.
     fn is_wrong(&self, condition: &ComputedCondition) -> bool {
         match condition.of.role {
-            _ if self.withheld => *condition.of == PROFILE_RESOLVED && condition.is_problem(),
+            _ if self.withheld => {
+                let of_spec = *condition.of == PROFILE_RESOLVED || condition.reason == reason::SELECTS_NO_NODE;
+                of_spec && condition.is_problem()
+            }
             Role::Required => condition.status != ConditionStatus::True,
             Role::Delivery => {
                 self.delivers && condition.is_problem() && matches!(condition.next(), Next::Person | Next::Passes)
@@ -104,10 +107,12 @@ impl Situation {
         condition.next() == Next::Person || (condition.reason == reason::WRITE_FAILED && self.refused)
     }
 
-    /// Whether the agents or Cluster API are at work.
+    /// Whether the agents or Cluster API are at work, or nodes may be about to join.
     fn is_at_work(&self, condition: &ComputedCondition) -> bool {
-        let is_of_delivery = condition.of.role == Role::Delivery && self.delivers && !self.withheld;
-        is_of_delivery && condition.next() == Next::Proceeds && condition.status == condition.of.problem_when
+        let is_of_delivery = condition.of.role == Role::Delivery && self.delivers;
+        let is_problem = condition.status == condition.of.problem_when;
+        let counts = condition.of.role == Role::Required || (is_of_delivery && is_problem);
+        counts && condition.next() == Next::Proceeds && !self.withheld
     }
 }
 
@@ -120,20 +125,19 @@ pub fn see(conditions: &[&ComputedCondition]) -> String {
 
 fn as_specified(input: &ReportInput) -> ComputedCondition {
     match input.active.members.len() {
-        _ if input.spec.paused => READY.because(reason::PAUSED, withheld_message(input, "the pool is paused")),
-        _ if input.withheld => READY.because(reason::OBSERVING, withheld_message(input, "the mode is Observe")),
+        _ if input.withheld => READY.because(reason::OBSERVING, withheld_message(input)),
         0 => READY.because(reason::AS_SPECIFIED, "the spec is applied, and no Windows node matches"),
         nodes => READY.because(reason::AS_SPECIFIED, format!("the spec is applied to {}", counted(nodes, "node"))),
     }
 }
 
-fn withheld_message(input: &ReportInput, why: &str) -> String {
+fn withheld_message(input: &ReportInput) -> String {
     let differ = input.nodes(|member| member.plan.edit.is_some());
     let pending = about_nodes(names(&differ), |nodes, _| {
         let differs = nodes.agree("differs", "differ");
-        format!("{why}, and {nodes} {differs} from the spec. status.pending lists the first changes")
+        format!("the mode is Observe, and {nodes} {differs} from the spec. status.pending lists the first changes")
     });
-    pending.unwrap_or_else(|| format!("{why}, and no node differs from the spec"))
+    pending.unwrap_or_else(|| "the mode is Observe, and no node differs from the spec".to_owned())
 }
 
 /// Whether a new generation is still being applied, and no write is refused.
@@ -147,7 +151,7 @@ fn is_applying(input: &ReportInput) -> bool {
 }
 
 /// The worst problem and the number of further ones, such as `Kubelet/TooOld(3) +2`; `-` without problems.
-fn problem(paused: bool, found: &[ComputedCondition]) -> String {
+fn problem(found: &[ComputedCondition]) -> String {
     let mut problems: Vec<_> = found.iter().filter(|condition| condition.is_problem()).collect();
     problems.sort_by_key(|condition| condition.harm());
     let worst = problems.first().map(|worst| {
@@ -155,15 +159,15 @@ fn problem(paused: bool, found: &[ComputedCondition]) -> String {
         let more = if problems.len() > 1 { format!(" +{}", problems.len() - 1) } else { String::new() };
         format!("{}{count}{more}", worst.of.problem_name(worst.reason))
     });
-    let parts: Vec<_> = paused.then(|| reason::PAUSED.to_owned()).into_iter().chain(worst).collect();
-    if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
+    worst.unwrap_or_else(|| "-".to_owned())
 }
 
 /// The remaining grace period of a problem with nodes that were as specified in this generation.
 fn grace_left(input: &ReportInput, wrong: &ComputedCondition) -> Option<SignedDuration> {
     let had_all = || input.active.members.iter().all(|member| member.is_tainted() || had_all(input, member));
     let is_of_nodes = *wrong.of == NODES_ASSIGNED || (*wrong.of == NODES_TAINTED && had_all());
-    if wrong.status == ConditionStatus::True || input.withheld || !is_of_nodes || !was_ready(input.pool) {
+    let is_late = wrong.reason == reason::SELECTS_NO_NODE;
+    if wrong.status == ConditionStatus::True || input.withheld || is_late || !is_of_nodes || !was_ready(input.pool) {
         return None;
     }
     let before = input.pool.status.condition(wrong.of).filter(|before| before.status == wrong.status.name());

@@ -8,7 +8,7 @@ use winpool_api::{
     names::reason,
 };
 use winpool_core::text::{counted, some_of};
-use winpool_workload::{AffectedWorkloads, IssueKind, WorkloadIssue, Workloads};
+use winpool_workload::{AffectedWorkloads, IssueKind, StorageState, WorkloadIssue, Workloads};
 
 use super::input::ReportInput;
 
@@ -53,7 +53,17 @@ pub fn workloads_placed(input: &ReportInput) -> Option<ComputedCondition> {
             let message = "the pods are not read yet. If this persists, apply config/default/workloads.yaml";
             Some(WORKLOADS_PLACED.because(reason::NOT_CHECKED, message))
         }
-        Workloads::Known(_) => problems(input),
+        Workloads::Known(_) => {
+            let found = problems(input);
+            let is_problem = found.as_ref().is_some_and(|found| found.reason != reason::PLACED_WITH_WARNINGS);
+            match input.snapshot.storage {
+                StorageState::Waiting if !is_problem => {
+                    let message = "the volumes of pods are not read yet. If this persists, apply config/storage";
+                    Some(WORKLOADS_PLACED.because(reason::NOT_CHECKED, message))
+                }
+                _ => found,
+            }
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Nodes that are drained before their configuration changes.
 
+use winpool_model::storage::storage;
+use winpool_workload::StorageState;
+
 use super::*;
 
 #[test]
@@ -40,6 +43,28 @@ fn a_node_is_drained_of_the_pods_that_would_be_created_elsewhere() {
         node["spec"].get("unschedulable").is_none()
             && node["metadata"]["annotations"].get("winpool.dev/cordoned").is_none()
     );
+}
+
+#[test]
+fn a_drain_is_held_while_no_other_node_has_the_drivers_of_its_pods() {
+    let mut cluster = Cluster::new(2, json!({"drain": "Always"}));
+    let mut with_volume = pod("win-1", &json!([]));
+    with_volume["metadata"]["namespace"] = json!("shop");
+    with_volume["spec"]["volumes"] = json!([{"name": "share", "csi": {"driver": "csi.example.com"}}]);
+    with_volume["metadata"]["ownerReferences"] =
+        json!([{"kind": "ReplicaSet", "name": "owner", "uid": "o", "apiVersion": "apps/v1", "controller": true}]);
+    cluster.model.put(POD, "app-0", with_volume);
+    let registered = |other: Value| {
+        StorageState::Known(storage(&[], &[], &[], &[("win-1", json!({"csi.example.com": null})), ("win-2", other)]))
+    };
+    cluster.model.storage = registered(json!({}));
+    let (_, reason, message) = config_in_effect(&cluster.converge());
+    assert!(cluster.take_log().iter().all(|line| line.contains("win-2")), "the other node goes on");
+    let held = "win-1: not drained, because no other available node of the pool has the CSI drivers of its pods: csi.example.com. Install";
+    assert!(reason == "RollingOut" && message.contains(held), "{reason} {message}");
+    cluster.model.storage = registered(json!({"csi.example.com": null}));
+    assert_eq!(config_in_effect(&cluster.converge()).1, "InEffect");
+    assert!(cluster.take_log().contains(&"Pod shop/app-0: evict".to_owned()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 use winpool_rules::{operation::Done, pool::plan::plan, status::pool::report};
-use winpool_workload::Workloads;
+use winpool_workload::{StorageState, Workloads};
 
 use winpool_model::{
     POOL,
@@ -172,13 +172,17 @@ fn the_worst_issue_is_the_reason_and_the_message_has_all() {
 
 #[test]
 fn workloads_are_unknown_until_they_are_read_and_without_a_condition_if_they_are_not() {
-    let cluster = two_pools();
+    let mut cluster = two_pools();
     let waiting = status(&cluster, "web", Workloads::Waiting);
     let (truth, reason, message) = condition(&waiting, "WorkloadsPlaced");
     assert_eq!((truth.as_str(), reason.as_str()), ("Unknown", "NotChecked"));
     assert!(message.contains("config/default/workloads.yaml"), "{message}");
     let off = status(&cluster, "web", Workloads::Off);
     assert!(off["conditions"].as_array().unwrap().iter().all(|found| found["type"] != "WorkloadsPlaced"));
+    cluster.model.storage = StorageState::Waiting;
+    let (truth, reason, message) = condition(&status_of(&cluster, "web"), "WorkloadsPlaced");
+    assert_eq!((truth.as_str(), reason.as_str()), ("Unknown", "NotChecked"), "volumes are not read");
+    assert!(message.contains("config/storage"), "{message}");
     for status in [waiting, off] {
         assert_eq!(condition(&status, "Ready").0, "True", "the nodes are tainted");
     }

@@ -9,8 +9,9 @@ use crate::{
         Consents, ProfileView,
         cluster_api::{
             ClusterApiRules, ClusterView, Infrastructure, KubeadmConfigView, MachineGroup, MachinePoolView,
-            MachineSetView, MachineView, Reference, TemplateView,
+            MachineSetView, MachineView, TemplateView,
         },
+        maintenance::MaintenanceWindows,
     },
 };
 
@@ -182,6 +183,35 @@ fn a_reference_is_switched_if_rotation_owner_pauses_and_topology_allow_it() {
         let mut cluster = Cluster::new(json!({"rotation": rotation})).with(deployment("base", rest.clone()));
         let group = cluster.group();
         assert_eq!((&group.reference, group.patch.is_some()), (&expected, expected == Reference::Switching), "{rest}");
+    }
+}
+
+#[test]
+fn machines_are_replaced_only_in_maintenance_windows() {
+    let deployment = |replicas: u32| {
+        let annotations = json!({"winpool.dev/manage-bootstrap": "true"});
+        deployment("base", json!({"metadata": {"annotations": annotations}, "spec": {"replicas": replicas}}))
+    };
+    let begins: Timestamp = "2026-06-06T20:00:00Z".parse().unwrap();
+    let awaits = Reference::AwaitsWindow(begins);
+    let table = [
+        (3, "2026-06-06T19:00:00Z", awaits),
+        (0, "2026-06-06T19:00:00Z", Reference::Switching),
+        (3, "2026-06-06T20:00:00Z", Reference::Switching),
+    ];
+    for (replicas, now, expected) in table {
+        let mut cluster = Cluster::new(json!({"rotation": "Automatic"})).with(deployment(replicas));
+        cluster.snapshot.now = now.parse().unwrap();
+        cluster.edit_pool(|pool| {
+            let window = json!({"schedule": "0 20 * * SAT", "duration": "1h", "timeZone": "UTC"});
+            let delivery = json!({"method": "ClusterAPI", "maintenanceWindows": [window]});
+            let delivery = serde_json::from_value(delivery).unwrap();
+            pool.spec.as_mut().unwrap().maintenance = MaintenanceWindows::parse(&delivery, &mut Vec::new());
+        });
+        let group = cluster.group();
+        assert_eq!((&group.reference, group.patch.is_some()), (&expected, expected == Reference::Switching), "{now}");
+        assert_eq!(cluster.plan().awaited_window(), (expected != Reference::Switching).then_some(begins));
+        assert_eq!(cluster.plan().create.len(), 1, "the template does not wait");
     }
 }
 

@@ -162,7 +162,7 @@ proptest! {
             RolloutState::RollingOut => {
                 prop_assert!(progress.in_progress.is_empty() && !progress.unavailable.is_empty(), "{progress:?}");
             }
-            RolloutState::Paused => prop_assert!(false, "{progress:?}"),
+            RolloutState::Paused | RolloutState::AwaitsWindow { .. } => prop_assert!(false, "{progress:?}"),
         }
     }
 
@@ -173,12 +173,12 @@ proptest! {
         let mut simulation = simulation;
         (0..steps).for_each(|_| drop(simulation.step(usize::MAX, 5)));
         let mut views: Vec<_> = simulation.nodes.iter().map(|(name, node)| node.view(name)).collect();
-        let expected = plan(&simulation.rules, &views, simulation.now);
+        let expected = plan(&simulation.rules, simulation.maintenance, &views, simulation.now);
         let mut state = seed | 1;
         for index in (1..views.len()).rev() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             views.swap(index, usize::try_from(state >> 33).unwrap() % (index + 1));
         }
-        prop_assert_eq!(plan(&simulation.rules, &views, simulation.now), expected);
+        prop_assert_eq!(plan(&simulation.rules, simulation.maintenance, &views, simulation.now), expected);
     }
 }

@@ -10,8 +10,9 @@ use winpool_api::{
 };
 use winpool_core::node::Cordon;
 
-use crate::pool::rollout::{
-    Assigned, Cordoned, Desired, PodsToEvict, RolloutAction, RolloutNode, RolloutPlan, RolloutRules, plan,
+use crate::pool::{
+    maintenance::Maintenance,
+    rollout::{Assigned, Cordoned, Desired, PodsToEvict, RolloutAction, RolloutNode, RolloutPlan, RolloutRules, plan},
 };
 
 pub const TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
@@ -153,6 +154,7 @@ impl Node {
             assigned: self.spec.as_ref().map(|spec| Assigned { spec, status: &self.status }),
             verified: !self.is_changed(),
             pods: if self.pods > 0 { PodsToEvict::Some } else { PodsToEvict::None },
+            takers: None,
         }
     }
 
@@ -235,18 +237,19 @@ impl Node {
 pub struct Simulation {
     pub now: Timestamp,
     pub rules: RolloutRules,
+    pub maintenance: Maintenance,
     pub nodes: BTreeMap<String, Node>,
 }
 
 impl Simulation {
     pub fn new(rules: RolloutRules, nodes: impl IntoIterator<Item = Node>) -> Self {
         let nodes = nodes.into_iter().enumerate().map(|(index, node)| (format!("win-{index}"), node)).collect();
-        Self { now: at(0), rules, nodes }
+        Self { now: at(0), rules, maintenance: Maintenance::Always, nodes }
     }
 
     pub fn plan(&self) -> RolloutPlan {
         let views: Vec<_> = self.nodes.iter().map(|(name, node)| node.view(name)).collect();
-        plan(&self.rules, &views, self.now)
+        plan(&self.rules, self.maintenance, &views, self.now)
     }
 
     pub fn apply(&mut self, (name, action): &(String, RolloutAction)) {
