@@ -28,10 +28,12 @@ kubeadm kubernetes k8s.io/kubernetes/cmd/kubeadm
 kubelet.exe kubernetes k8s.io/kubernetes/cmd/kubelet
 kubelet-for-wine.exe kubernetes k8s.io/kubernetes/cmd/kubelet
 kubeadm.exe kubernetes k8s.io/kubernetes/cmd/kubeadm
+kubelet kubernetes k8s.io/kubernetes/cmd/kubelet
 kube-log-runner.exe kubernetes k8s.io/component-base/logs/kube-log-runner
 etcd etcd go.etcd.io/etcd/server/v3
 containerd containerd github.com/containerd/containerd/v2/cmd/containerd
 containerd.exe containerd github.com/containerd/containerd/v2/cmd/containerd
+containerd-shim-runc-v2 containerd github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 ctr containerd github.com/containerd/containerd/v2/cmd/ctr
 containerd-2.3 containerd-2.3 github.com/containerd/containerd/v2/cmd/containerd
 containerd-2.3.exe containerd-2.3 github.com/containerd/containerd/v2/cmd/containerd
@@ -125,7 +127,7 @@ published() {
       ;;
     containerd*)
       address=$github/containerd/containerd/releases/download/v$2/containerd-static-$2-linux-$architecture.tar.gz
-      member=bin/${3%%[-.]*}
+      member=bin/${3%%[-.][0-9e]*}
       if [[ $3 == *.exe ]]; then address=${address/static-$2-linux/$2-windows} member+=.exe; fi
       sums=$address.sha256sum
       ;;

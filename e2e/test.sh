@@ -17,7 +17,7 @@ windows=x86_64-pc-windows-gnu
 compgen -G "$target/debug/incremental/*" >/dev/null || export CARGO_INCREMENTAL=0
 
 # Tests that only --long runs.
-long_only=(agent_on_windows::layouts a_windows_node::the_older_release_lines)
+long_only=(agent_on_windows::layouts a_windows_node::the_older_release_lines installation::pods)
 # Tests of what an older KUBERNETES cannot do. kubeadm.exe of 1.34 looks for an address of the machine, which a program of Go does not get
 # from Wine (`getadaptersaddresses: Invalid data`); that of 1.37 does not, and those in between were not tried. Kubelets up to 1.31 do not
 # have the feature gate WindowsCPUAndMemoryAffinity.
@@ -36,13 +36,18 @@ step() {
   echo "== $name: $((SECONDS - begin)) s"
 }
 
-# Without the former release of Cluster API, which only a long test uses.
+# Without those that only long tests use.
 programs() {
   local names
-  mapfile -t names < <(e2e/program.sh --list | grep -v -e '-1\.13$')
+  mapfile -t names < <(e2e/program.sh --list | grep -v -e '-1\.13$' -e '^kubelet$' -e '^containerd-shim-runc-v2$')
   e2e/program.sh "${names[@]}"
   e2e/wine.sh
   e2e/cloudbase-init.sh
+}
+
+linux_node() {
+  e2e/program.sh kubelet containerd-shim-runc-v2
+  e2e/runc.sh
 }
 
 build_windows() {
@@ -73,6 +78,7 @@ if [[ ${1:-} == --long ]]; then
   step "build" tests --no-run
   step "build for Windows" build_windows
   export WINPOOL_TEST_LONG=1
+  step "programs of a Linux node" linux_node
   step "a release, built twice" e2e/release.sh
   step "long tests" tests --test all -- --nocapture properties:: workloads::index lint::fuzz powershell:: agents::scale documents:: installation::removal leadership:: a_windows_node:: agent_on_windows::failures agent_on_windows::interruptions agent_on_windows::rounds "${long_only[@]}" "${not_in_this_version[@]/#/--skip=}"
   CLUSTER_API=1.13 step "tests of Cluster API, with its former release" tests --test all -- cluster_api a_windows_machine

@@ -103,6 +103,11 @@ pub fn windows_compiler() -> Result<PathBuf> {
     printed("mingw.sh", &[])
 }
 
+/// The directory with `runc`, the plugins for networks of pods, and `busybox`.
+pub fn runc() -> Result<PathBuf> {
+    printed("runc.sh", &[])
+}
+
 /// `containerd` of every supported release line: 1.7, 2.3 (long-term support) and the newest.
 pub fn containerds() -> Result<[PathBuf; 3]> {
     of_each_release("containerd", "")

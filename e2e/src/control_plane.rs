@@ -36,6 +36,8 @@ pub struct Options {
     pub agents: bool,
     /// Accept nodes that join with a token, to which the controller manager issues their certificates.
     pub bootstrap: bool,
+    /// Pods run on a [`LinuxNode`](crate::linux_node::LinuxNode): they need a ServiceAccount, whose token they get.
+    pub pods: bool,
 }
 
 impl Options {
@@ -48,6 +50,7 @@ impl Options {
             cluster_api: false,
             agents: false,
             bootstrap: false,
+            pods: false,
         }
     }
 

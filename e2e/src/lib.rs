@@ -2,7 +2,7 @@
 //!
 //! `etcd`, `kube-apiserver`, `kube-scheduler` and `kube-controller-manager` are the real programs, started on loopback.
 //! Only the nodes are simulated: [`kubelet::Kubelets`] registers them, updates their status and reports the Pods that
-//! are scheduled to them as running.
+//! are scheduled to them as running. Where pods must run, a [`LinuxNode`](linux_node::LinuxNode) runs them.
 //!
 //! A [`Cluster`](cluster::Cluster) is a control plane with a client; a [`Fixture`](fixture::Fixture) contains the
 //! objects of one test in a control plane that many tests share. A [`ControlPlane`](control_plane::ControlPlane) owns no
@@ -28,6 +28,7 @@ pub mod images;
 pub mod install;
 pub mod kubectl;
 pub mod kubelet;
+pub mod linux_node;
 pub mod modules;
 pub mod network;
 pub mod node;

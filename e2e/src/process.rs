@@ -215,6 +215,25 @@ impl Guard {
         Self::new(&command, &prefix.display().to_string())
     }
 
+    /// A guard that removes the control groups of this name, as soon as no process is in them.
+    pub(crate) fn over_control_groups(name: &str) -> Result<Self> {
+        let command = r#"for _ in $(seq 100); do
+            found=
+            for group in /sys/fs/cgroup/"$1" /sys/fs/cgroup/*/"$1"; do
+                [ ! -d "$group" ] || { found=yes; find "$group" -depth -type d -exec rmdir {} +; }
+            done
+            [ "$found" ] || exit
+            sleep 0.1
+        done"#;
+        Self::new(command, name)
+    }
+
+    /// Runs the command, and waits for its end.
+    pub(crate) fn run(mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+
     fn new(command: &str, argument: &str) -> Result<Self> {
         Command::new("sh")
             .args(["-c", &format!("read -r _\n{command}"), "guard", argument])

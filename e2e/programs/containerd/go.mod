@@ -4,6 +4,8 @@ go 1.26.6
 
 tool github.com/containerd/containerd/v2/cmd/containerd
 
+tool github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
+
 tool github.com/containerd/containerd/v2/cmd/ctr
 
 require (
@@ -107,6 +109,7 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.71.0 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.71.0 // indirect
+	go.opentelemetry.io/contrib/propagators/envcar v0.71.0 // indirect
 	go.opentelemetry.io/otel v1.46.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.46.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc v1.46.0 // indirect

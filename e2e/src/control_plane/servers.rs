@@ -312,7 +312,6 @@ impl Servers {
             flag("service-account-signing-key-file", file("service-account.key")),
             flag("authorization-mode", "Node,RBAC"),
             flag("token-auth-file", file("tokens.csv")),
-            flag("disable-admission-plugins", "ServiceAccount"),
             flag("enable-admission-plugins", "NodeRestriction"),
             flag("allow-privileged", true),
             flag("audit-policy-file", file("audit-policy.yaml")),
@@ -320,6 +319,11 @@ impl Servers {
             // In megabytes; the log is read as one file.
             flag("audit-log-maxsize", 100_000),
         ];
+        if self.options.pods {
+            arguments.push(flag("kubelet-preferred-address-types", "Hostname"));
+        } else {
+            arguments.push(flag("disable-admission-plugins", "ServiceAccount"));
+        }
         if self.options.bootstrap {
             arguments.push(flag("client-ca-file", file("clients.crt")));
             arguments.push(flag("enable-bootstrap-token-auth", true));
@@ -393,6 +397,9 @@ impl Servers {
             flag("kube-api-qps", 500),
             flag("kube-api-burst", 1000),
         ]);
+        if self.options.pods {
+            arguments.push(flag("root-ca-file", self.path("ca.crt").display()));
+        }
         if self.options.bootstrap {
             arguments.extend([
                 flag("cluster-signing-cert-file", self.path("clients.crt").display()),

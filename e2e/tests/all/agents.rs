@@ -7,6 +7,7 @@ mod lost_nodes;
 mod scale;
 mod status;
 mod tampering;
+mod windows;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -31,6 +31,7 @@ const COMPARISONS: &[(&str, fn() -> Result<Vec<String>>)] = &[
     ("containerd", || lines::lines("containerd")),
     ("containerd_settings", settings::settings),
     ("containerd_settings", || lines::lines("containerd_settings")),
+    ("csi_drivers", kubernetes::redirections),
     ("eviction", kubernetes::eviction),
     ("exit_codes", kubernetes::exit_codes),
     ("feature_gates", gates::specifications),

@@ -12,6 +12,7 @@ use serde_json::Value;
 mod files;
 mod images;
 mod objects;
+mod pods;
 mod release_files;
 mod removal;
 mod upgrade;

@@ -8,6 +8,7 @@ mod columns;
 mod configs;
 mod deletion;
 mod holds;
+mod selection;
 mod specs;
 mod tainting;
 

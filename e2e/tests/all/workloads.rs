@@ -9,6 +9,7 @@ mod absent;
 mod doctor;
 mod images;
 mod issues;
+mod storage;
 mod verify;
 
 use std::{collections::BTreeMap, fmt::Debug, ops::Deref, sync::Arc};

@@ -32,7 +32,7 @@ fn windows(name: &str, kernel_version: &str, minor: u32) -> SimulatedNode {
     let agentpool = name.split('-').next().unwrap_or(name);
     SimulatedNode::windows(name, kernel_version)
         .kubelet(&format!("v1.{minor}.2"))
-        .runtime("containerd://2.3.4")
+        .runtime("containerd://2.3.7")
         .label("agentpool", agentpool)
 }
 

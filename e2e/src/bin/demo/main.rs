@@ -107,14 +107,14 @@ async fn demonstrate(arguments: Arguments) -> Result<()> {
     .await?;
     let shared = cluster.control_plane.clone();
     step("installing winpool", async |_| {
-        blocking(move || install(&shared)).await?;
-        Ok(((), "crds/ and config/default applied".to_owned()))
+        blocking(move || apply(&shared, &["-k", &path("config/storage")]).and_then(|()| install(&shared))).await?;
+        Ok(((), "crds/, config/default and config/storage applied".to_owned()))
     })
     .await?;
     let operator = step("starting the operator", async |_| {
         blocking(binary).await?;
         // No registry is contacted: what the images are for follows from their names.
-        let operator = cluster.start_operator(&["--registry=off"], &[]).await?;
+        let operator = cluster.start_operator(&["--registry=off", "--storage"], &[]).await?;
         Ok((operator, format!("winpool run started as {}", User::Operator.name())))
     })
     .await?;

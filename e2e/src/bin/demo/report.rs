@@ -4,6 +4,7 @@ use anyhow::Result;
 use e2e::{
     cluster::Cluster,
     control_plane::User,
+    install::path,
     operator::{binary, winpool},
 };
 
@@ -38,6 +39,13 @@ pub fn report(cluster: &Cluster) -> Result<()> {
     title("How many more pods fit, and how web-2022 would move to another Windows:");
     show_winpool(cluster, &["status", "--capacity", "web-2022"])?;
     show_winpool(cluster, &["migrate", "web-2022", "--to", "ltsc2025", "--plan"])?;
+    title("What the manifests of an application with a gMSA lack, before it is deployed:");
+    show_winpool(cluster, &["lint", "crates/check/tests/lint/gmsa/bad.yaml"])?;
+    title("A volume whose CSI driver the nodes do not have, as the operator reports it with --storage:");
+    cluster.kubectl(&["apply", "-f", &path("docs/storage/orders.yaml")])?;
+    let found = "--for=jsonpath={.status.conditions[?(@.type=='WorkloadsPlaced')].reason}=DriverNotRegistered";
+    cluster.kubectl(&["wait", "wnp/web-2022", found, "--timeout=60s"])?;
+    show_winpool(cluster, &["status", "web-2022"])?;
     title(
         "What the nodes of web-2022 should reserve, from example samples, because simulated kubelets measure nothing:",
     );

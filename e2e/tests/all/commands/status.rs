@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     io::{BufRead as _, BufReader, Read as _},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use e2e::{
@@ -14,13 +14,14 @@ use e2e::{
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
+use winpool_check::doctor::SYMPTOMS;
 use winpool_rules::{pool::Pool, status::overview::Places};
 
 use super::{CommandOutput, SERVER_2022, pool, run, writes};
 
 /// A node that a pool of this name selects, with the container runtime that is supported longest: a later one has no problem.
 fn node(name: &str, pool: &str) -> SimulatedNode {
-    super::node(name, pool).runtime("containerd://2.3.4")
+    super::node(name, pool).runtime("containerd://2.3.7")
 }
 
 /// A workload for Windows that does not tolerate the taints of pools.
@@ -149,20 +150,42 @@ async fn printed_commands_work(cluster: &Cluster) {
     let runnable = all.filter(|command| !command.contains("cluster.x-k8s.io") && !command.contains(" logs "));
     let commands: BTreeSet<String> = runnable.collect();
     assert!(commands.len() > 5, "{commands:?}");
-    let (kubectl, program) = (&cluster.control_plane.assets().kubectl, binary().unwrap());
     for command in commands {
-        let functions =
-            format!("kubectl() {{ '{}' \"$@\"; }}; winpool() {{ '{}' \"$@\"; }}", kubectl.display(), program.display());
-        let mut shell = Command::new("bash");
-        shell.args(["-c", &format!("{functions}; {command}")]);
-        let output = shell.env("KUBECONFIG", cluster.control_plane.kubeconfig(User::OtherA)).output().unwrap();
+        let output = in_shell(cluster, &command);
         let (text, status) = (String::from_utf8_lossy(&output.stdout), output.status.code());
         assert!(status == Some(0) || command.starts_with("winpool ") && status == Some(1), "{command}: {output:?}");
         if command.starts_with("kubectl get nodes") {
             assert!(text.contains("looking-1"), "{command}: {text}");
         }
     }
+    remedies_reach_the_server(cluster);
     cluster.kubectl(&["delete", "wnp", "looking"]).unwrap();
+}
+
+fn in_shell(cluster: &Cluster, command: &str) -> Output {
+    let (kubectl, program) = (&cluster.control_plane.assets().kubectl, binary().unwrap());
+    let functions =
+        format!("kubectl() {{ '{}' \"$@\"; }}; winpool() {{ '{}' \"$@\"; }}", kubectl.display(), program.display());
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("{functions}; {command}")]);
+    shell.env("KUBECONFIG", cluster.control_plane.kubeconfig(User::OtherA)).output().unwrap()
+}
+
+/// Runs the commands of kubectl in the remedies of `winpool doctor`. What they name may not exist on this server.
+fn remedies_reach_the_server(cluster: &Cluster) {
+    let names =
+        [("NAMESPACE", "default"), ("NODE", "looking-1"), ("POD", "missing"), ("SPEC", "web"), ("ACCOUNT", "default")];
+    let absent = ["NotFound", "doesn't have a resource type", "Metrics API not available"];
+    let quoted = SYMPTOMS.iter().flat_map(|symptom| symptom.entry.remedy.split('`').skip(1).step_by(2));
+    let commands: BTreeSet<&str> =
+        quoted.filter(|text| text.starts_with("kubectl ") && text.split(' ').count() > 2).collect();
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        let command = names.iter().fold(command.to_owned(), |text, (name, value)| text.replace(name, value));
+        let output = in_shell(cluster, &command.replace(" NAME ", " missing "));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || absent.iter().any(|text| error.contains(text)), "{command}: {error}");
+    }
 }
 
 /// The operator of this test has a Lease, and no Deployment.

@@ -7,6 +7,7 @@ use e2e::modules::Module;
 use winpool_facts::{
     Minor,
     api_versions::API_VERSIONS,
+    csi_drivers::CSI_DRIVERS,
     eviction,
     exit_codes::{EXIT_CODES, WIN32_CODES},
     kube_proxy_fields,
@@ -248,6 +249,21 @@ pub fn pause() -> Result<Vec<String>> {
     let tags: Upstream = tags.into_iter().filter(|(tag, _)| !["3.0", "3.4"].contains(&tag.as_str())).collect();
     let own_tags = tags.keys().map(String::as_str).filter(|tag| pause::has_tag(pause::UPSTREAM, tag));
     Ok([differences(&default, &own), differences(&tags, &names(own_tags))].concat())
+}
+
+/// Compares the drivers to which the library for CSI migration redirects in-tree provisioners.
+pub fn redirections() -> Result<Vec<String>> {
+    let mut upstream = Upstream::new();
+    for file in ["aws_ebs", "azure_disk", "azure_file", "gce_pd", "openstack_cinder", "portworx", "vsphere_volume"] {
+        let source = kubernetes("k8s.io/csi-translation-lib", &format!("plugins/{file}.go"))?;
+        let mut names = source.pairs(r#"^\s*\w+(DriverName|PluginName) *= "(\S+)"$"#)?;
+        let (Some((driver, _)), Some(provisioner)) = (names.remove("DriverName"), names.remove("PluginName")) else {
+            return Ok(vec![format!("{file} has no names")]);
+        };
+        upstream.insert(driver, provisioner);
+    }
+    let own = CSI_DRIVERS.iter().filter_map(|driver| Some((driver.name.to_owned(), driver.in_tree?.1.to_owned())));
+    Ok(differences(&upstream, &own.collect()))
 }
 
 /// Compares the values of the codes that golang.org/x/sys has.

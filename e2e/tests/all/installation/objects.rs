@@ -54,7 +54,7 @@ fn chart_kustomization_and_file_have_the_same_objects() {
 }
 
 /// The folders of `config/` that are applied in addition, and the values of the chart for the same objects.
-const OPTIONS: [(&str, &[&str]); 13] = [
+const OPTIONS: [(&str, &[&str]); 14] = [
     ("config/agent", &["agent.enabled=true"]),
     ("config/cluster-api", &["clusterAPI.enabled=true"]),
     ("config/disruption-budget", &["podDisruptionBudget.enabled=true"]),
@@ -68,6 +68,7 @@ const OPTIONS: [(&str, &[&str]); 13] = [
     ("config/prometheus", &["prometheus.enabled=true"]),
     ("config/pull-secrets", &["pullSecrets=true"]),
     ("config/recommend", &["recommend.enabled=true"]),
+    ("config/storage", &["storage=true"]),
 ];
 
 #[test]
@@ -155,6 +156,7 @@ fn values_change_the_deployment() {
         r#"env=[{"name":"HTTPS_PROXY","value":"http://proxy:3128"}]"#,
         "registry=false",
         "pullSecrets=true",
+        "storage=true",
         r#"allow={"hosts":["mirror.example","http://*.corp.example:5000"],"labelPrefixes":["node-role.kubernetes.io/windows"]}"#,
     ];
     let (spec, pod, container) = parts(OPERATOR, &values);
@@ -174,6 +176,7 @@ fn values_change_the_deployment() {
         ("WINPOOL_REGISTRY", json!("off")),
         ("WINPOOL_WORKLOADS", Value::Null),
         ("WINPOOL_PULL_SECRETS", json!("true")),
+        ("WINPOOL_STORAGE", json!("true")),
         ("WINPOOL_ALLOW_HOSTS", json!("mirror.example,http://*.corp.example:5000")),
         ("WINPOOL_ALLOW_LABEL_PREFIXES", json!("node-role.kubernetes.io/windows")),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", json!("http://collector:4317")),

@@ -53,11 +53,11 @@ async fn an_older_and_a_newer_operator_write_every_change_once() {
     cluster.nothing_was_forbidden().unwrap();
 }
 
-/// The files of a release that are compared.
-const FILES: &str = "install.yaml config/samples";
+/// The files of a release that are installed or compared.
+const FILES: &str = "install.yaml config/samples charts/winpool";
 
 /// The files of the last release before this commit; those of the working tree before the first one.
-fn last_release() -> TempDir {
+pub fn last_release() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let script = format!(
         "set -o pipefail

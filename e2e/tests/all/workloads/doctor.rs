@@ -1,5 +1,6 @@
 //! `winpool doctor` on a real API server: a sandbox that is not created, and users with fewer permissions.
 
+mod identity;
 mod logs;
 
 use std::{fs, path::PathBuf};
