@@ -83,7 +83,8 @@ const APART: [&str; 2] = ["docs/install.md", "docs/delivery/cluster-api.md"];
 const FROM: &[(&str, u32)] = &[("kubectl apply -k config/policies/mutating", FIRST_WITH_MUTATING.0)];
 
 /// The commands that report problems in this cluster, so that their exit status is 1.
-const PROBLEMS: &[&str] = &["winpool plan --kubernetes 1.36 "];
+const PROBLEMS: &[&str] =
+    &["winpool plan --kubernetes 1.36 ", "winpool render -f base.yaml -f pool.yaml --target autoscaler-hints"];
 
 /// What a page expects to be there before one of its commands, as commands of a shell.
 const BEFORE: &[(&str, &str, &str)] = &[

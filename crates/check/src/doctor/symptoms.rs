@@ -508,7 +508,8 @@ pub static SYMPTOMS: &[Symptom] = {
         symptom("gmsa-not-allowed", "The ServiceAccount of a pod may not use its gMSA",
             check(&[Pods, AccessReviews], checks::refused_accounts),
             "no role permits the verb use for the credential spec, so that the webhook refuses the next pod",
-            "`kubectl create clusterrole gmsa-SPEC --verb=use --resource=gmsacredentialspecs.windows.k8s.io --resource-name=SPEC`, and \
+            "apply a ClusterRole gmsa-SPEC with `apiGroups: [windows.k8s.io]`, `resources: [gmsacredentialspecs]`, `verbs: [use]` and \
+             `resourceNames: [SPEC]`, and \
              `kubectl -n NAMESPACE create rolebinding gmsa-SPEC --clusterrole=gmsa-SPEC --serviceaccount=NAMESPACE:ACCOUNT`",
             "https://kubernetes.io/docs/tasks/configure-pod-container/configure-gmsa/"),
         symptom("docker-pipe-read-only", "Containers do not start with Docker: a named pipe is mounted read-only",

@@ -4,7 +4,7 @@ use std::fs;
 
 use e2e::{
     cluster::{Cluster, NODE_LABEL, OS_WINDOWS, create},
-    control_plane::User,
+    control_plane::{Options, User},
     install,
     kubelet::SimulatedNode,
     operator::{winpool, workspace},
@@ -34,7 +34,8 @@ fn diagnosed(cluster: &Cluster, part: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_volume_without_its_driver_is_reported_until_the_node_has_it_and_not_checked_without_the_permission() {
-    let cluster = Cluster::start().await.unwrap();
+    // The pod and the binding of its claim are those of the controllers and of the scheduler.
+    let cluster = Cluster::start_with(Options::default()).await.unwrap();
     let node = SimulatedNode::windows("web-1", SERVER_2022).label(NODE_LABEL, "web-2022");
     let _kubelets = cluster.start_kubelets(vec![node]).await.unwrap();
     cluster.apply_tainting_pool("web-2022", "ltsc2022", OS_WINDOWS).await.unwrap();
