@@ -68,7 +68,6 @@ pub fn plan(
     let mut operations = removed(snapshot, (pool, spec), members, is_taken_over);
     let mut confirmations = Vec::new();
     let (mut without_agent, mut held) = (BTreeMap::new(), BTreeMap::new());
-    let volumes = Volumes::of(snapshot, spec.rollout.as_ref(), members);
     let state = match (&spec.rollout, &snapshot.node_configs) {
         (None, _) => {
             operations.extend(uncordoned(members.iter().map(|member| member.node.as_ref())));
@@ -77,12 +76,17 @@ pub fn plan(
         (Some(_), None) => DeliveryState::Unknown,
         (Some(rules), Some(_)) => {
             let node_configs = NodeConfigs::new(snapshot, pool, spec);
-            let inputs = Inputs { snapshot, pool, rules, node_configs, configs, volumes: &volumes };
+            let inputs = Inputs { snapshot, pool, rules, node_configs, configs };
             let obstacles = members
                 .iter()
                 .filter_map(|member| Some((member.node.name.clone(), inputs.obstacle(member.node.as_ref())?)));
             without_agent = obstacles.collect();
-            let nodes: Vec<RolloutNode> = members.iter().map(|member| inputs.node(member)).collect();
+            let mut nodes: Vec<RolloutNode> = members.iter().map(|member| inputs.node(member)).collect();
+            // It reads all pods, and matters only for a node that is drained, or is to be.
+            let drains = |node: &RolloutNode| node.cordoned != Cordoned::No || node.desired.is_some_and(|of| of.drain);
+            let drains = nodes.iter().any(drains);
+            let volumes = if drains { Volumes::of(snapshot, rules, members) } else { Volumes::default() };
+            nodes.iter_mut().for_each(|node| node.takers = volumes.takers(node.name));
             let mut rollout = rollout::plan(rules, spec.maintenance.at(snapshot.now), &nodes, snapshot.now);
             held = rollout.held.iter().map(|node| (node.clone(), volumes.drivers(node))).collect();
             rollout.next = rollout.next.into_iter().chain(inputs.request_ends()).min();
@@ -172,10 +176,9 @@ struct Inputs<'a> {
     rules: &'a RolloutRules,
     node_configs: NodeConfigs<'a>,
     configs: &'a ConfigPlan,
-    volumes: &'a Volumes<'a>,
 }
 
-/// The CSI drivers that pods need which a drain evicts, if the storage is read and nodes are drained.
+/// The CSI drivers that the pods of members need which a drain evicts, if the storage is read and nodes are drained.
 #[derive(Default)]
 struct Volumes<'a> {
     by_node: BTreeMap<&'a str, BTreeSet<&'a str>>,
@@ -184,22 +187,27 @@ struct Volumes<'a> {
 }
 
 impl<'a> Volumes<'a> {
-    fn of(snapshot: &'a Snapshot, rules: Option<&RolloutRules>, members: &'a [Member]) -> Self {
+    fn of(snapshot: &'a Snapshot, rules: &RolloutRules, members: &'a [Member]) -> Self {
         let mut volumes = Self::default();
-        let drains = rules.is_some_and(|rules| rules.drain != DrainPolicy::Never);
+        let drains = rules.drain != DrainPolicy::Never;
         let Some(storage) = snapshot.storage.known().filter(|_| drains) else { return volumes };
+        let nodes: BTreeSet<&str> = members.iter().map(|member| member.node.name.as_str()).collect();
         let pods = snapshot.pods.iter().flat_map(|pods| pods.values()).filter(|pod| is_evicted(pod));
-        for (node, pod) in pods.filter_map(|pod| Some((pod.node.as_deref()?, pod))) {
+        for (node, pod) in pods.filter_map(|pod| Some((*nodes.get(pod.node.as_deref()?)?, pod))) {
             for driver in storage.drivers(pod) {
                 volumes.by_node.entry(node).or_default().insert(driver);
             }
         }
         for drivers in volumes.by_node.values().cloned().collect::<BTreeSet<_>>() {
-            let names = members.iter().map(|member| member.node.name.as_str());
-            let takers = names.filter(|node| drivers.iter().all(|driver| storage.has_driver(node, driver))).collect();
+            let has_all = |node: &&str| drivers.iter().all(|driver| storage.has_driver(node, driver));
+            let takers = nodes.iter().copied().filter(has_all).collect();
             volumes.takers.insert(drivers, takers);
         }
         volumes
+    }
+
+    fn takers(&self, node: &str) -> Option<&BTreeSet<&'a str>> {
+        self.takers.get(self.by_node.get(node)?)
     }
 
     fn drivers(&self, node: &str) -> Vec<String> {
@@ -236,7 +244,7 @@ impl<'a> Inputs<'a> {
             assigned,
             verified: assigned.is_some_and(|assigned| self.is_verified(node, assigned)),
             pods: self.pods_to_evict(node),
-            takers: self.volumes.by_node.get(node.name.as_str()).and_then(|drivers| self.volumes.takers.get(drivers)),
+            takers: None,
         }
     }
 

@@ -124,7 +124,8 @@ pub fn plan(rules: &RolloutRules, maintenance: Maintenance, nodes: &[RolloutNode
     let failures = nodes.iter().filter(|entry| matches!(entry.state, NodeRollout::Failed(_))).count();
     let halted = failures >= rules.max_failures;
     let frozen = halted || rules.paused;
-    let held: Vec<bool> = (0..nodes.len()).map(|index| is_held(&nodes, index)).collect();
+    let held: Vec<bool> =
+        (0..nodes.len()).map(|index| nodes[index].is_unfinished() && is_held(&nodes, index)).collect();
     for (entry, held) in nodes.iter_mut().zip(&held) {
         entry.action = entry.continuation(frozen).filter(|action| !held || *action != RolloutAction::Evict);
     }
@@ -238,10 +239,14 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Whether it waits, or is drained.
+    fn is_unfinished(&self) -> bool {
+        matches!(self.state, NodeRollout::Waiting | NodeRollout::Draining { .. })
+    }
+
     /// Whether it waits for a drain, or is drained.
     fn drains(&self) -> bool {
-        let waits = matches!(self.state, NodeRollout::Waiting | NodeRollout::Draining { .. });
-        waits && self.node.desired.is_some_and(|desired| desired.drain)
+        self.is_unfinished() && self.node.desired.is_some_and(|desired| desired.drain)
     }
 
     /// The next action of a node that has begun.

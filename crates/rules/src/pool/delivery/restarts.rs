@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use winpool_api::Disruption;
 
-use super::{Inputs, Volumes, restart};
+use super::{Inputs, restart};
 use crate::pool::{
     Snapshot,
     config_in_effect::NodeConfigs,
@@ -34,9 +34,7 @@ pub fn restarts(snapshot: &Snapshot, plan: &Plan) -> Vec<PlannedRestart> {
     let (Phase::Active(active), Ok(spec)) = (&plan.phase, &plan.pool.spec) else { return Vec::new() };
     let Some(rules) = &spec.rollout else { return Vec::new() };
     let node_configs = NodeConfigs::new(snapshot, &plan.pool, spec);
-    let volumes = Volumes::default();
-    let inputs =
-        Inputs { snapshot, pool: &plan.pool, rules, node_configs, configs: &active.configs, volumes: &volumes };
+    let inputs = Inputs { snapshot, pool: &plan.pool, rules, node_configs, configs: &active.configs };
     let mut restarts: Vec<PlannedRestart> = Vec::new();
     for (node, next) in active.members.iter().filter_map(|member| Some((member, inputs.next(member)?))) {
         let same = |known: &&mut PlannedRestart| {
