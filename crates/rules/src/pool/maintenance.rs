@@ -4,7 +4,7 @@
 use cronexpr::Crontab;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use winpool_api::{Delivery, DeliveryMethod, MaintenanceWindow, pattern};
-use winpool_core::{Problem, text::closest};
+use winpool_core::{Problem, text::did_you_mean};
 
 use super::check::up_to_a_day;
 
@@ -69,15 +69,8 @@ impl MaintenanceWindows {
             let remedy = "write method: Agent or ClusterAPI, or remove maintenanceWindows";
             problems.push(Problem::new(PATH, "without a delivery by winpool, windows have no effect", remedy));
         }
-        let parsed = windows.iter().enumerate().map(|(index, window)| parse(&format!("{PATH}[{index}]"), window));
-        let mut found = Vec::new();
-        for window in parsed {
-            match window {
-                Ok(window) => found.push(window),
-                Err(wrong) => problems.extend(wrong),
-            }
-        }
-        Self(found)
+        let parsed = windows.iter().enumerate();
+        Self(parsed.filter_map(|(index, window)| parse(&format!("{PATH}[{index}]"), window, problems)).collect())
     }
 
     /// Whether nodes may begin to change at a time.
@@ -100,30 +93,25 @@ impl Window {
     }
 }
 
-fn parse(path: &str, written: &MaintenanceWindow) -> Result<Window, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let duration = up_to_a_day(&format!("{path}.duration"), &written.duration, &mut problems);
+fn parse(path: &str, written: &MaintenanceWindow, problems: &mut Vec<Problem>) -> Option<Window> {
+    let duration = up_to_a_day(&format!("{path}.duration"), &written.duration, problems);
+    let schedule = zone(&format!("{path}.timeZone"), &written.time_zone)
+        .and_then(|()| schedule(&format!("{path}.schedule"), written))
+        .map_err(|problem| problems.push(problem));
+    Some(Window { written: written.clone(), schedule: schedule.ok()?, duration: duration? })
+}
+
+/// The schedule in its time zone, which exists.
+fn schedule(path: &str, written: &MaintenanceWindow) -> Result<Crontab, Problem> {
     let MaintenanceWindow { schedule, time_zone, .. } = written;
-    if let Err(problem) = zone(&format!("{path}.timeZone"), time_zone) {
-        problems.push(problem);
-        return Err(problems);
-    }
-    let crontab = cronexpr::parse_crontab(&format!("{schedule} {time_zone}"));
-    let path = format!("{path}.schedule");
-    let crontab = crontab.map_err(|_| {
+    let crontab = cronexpr::parse_crontab(&format!("{schedule} {time_zone}")).map_err(|_| {
         let wrong = format!("{schedule:?} is not {}", pattern::CRON.description);
-        Problem::new(&path, wrong, pattern::CRON.remedy)
-    });
+        Problem::new(path, wrong, pattern::CRON.remedy)
+    })?;
     // Any year will do: cronexpr looks four years ahead, which have a 29th of February.
-    let crontab = crontab.and_then(|crontab| match crontab.find_next(Timestamp::UNIX_EPOCH) {
+    match crontab.find_next(Timestamp::UNIX_EPOCH) {
         Ok(_) => Ok(crontab),
-        Err(_) => Err(Problem::new(&path, format!("{schedule:?} never begins"), "write a day that its months have")),
-    });
-    match (crontab, duration) {
-        (Ok(schedule), Some(duration)) if problems.is_empty() => {
-            Ok(Window { written: written.clone(), schedule, duration })
-        }
-        (crontab, _) => Err(problems.into_iter().chain(crontab.err()).collect()),
+        Err(_) => Err(Problem::new(path, format!("{schedule:?} never begins"), "write a day that its months have")),
     }
 }
 
@@ -132,10 +120,9 @@ fn zone(path: &str, name: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let known: Vec<String> = jiff::tz::db().available().map(|zone| zone.as_str().to_owned()).collect();
-    let similar =
-        closest(name, known.iter().map(String::as_str)).map(|zone| format!("did you mean {zone}? Otherwise "));
+    let similar = did_you_mean(name, known.iter().map(String::as_str));
     let wrong = format!("{name:?} is not {}", pattern::TIME_ZONE.description);
-    Err(Problem::new(path, wrong, format!("{}{}", similar.unwrap_or_default(), pattern::TIME_ZONE.remedy)))
+    Err(Problem::new(path, wrong, format!("{similar}{}", pattern::TIME_ZONE.remedy)))
 }
 
 #[cfg(test)]
