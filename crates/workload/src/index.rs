@@ -517,10 +517,7 @@ impl WorkloadIndex {
                 count(&mut totals.services, (*feature, service.key.clone()), add);
             }
         }
-        match add {
-            true => totals.requests.add(pod),
-            false => totals.requests.remove(pod),
-        }
+        totals.requests.count(pod, add);
         if let Some(node) = &pod.node {
             let memory = totals.memory.entry(node.clone()).or_default();
             let limit = i128::from(assessment.memory_limit);
@@ -589,7 +586,8 @@ fn step(count: u32, add: bool) -> u32 {
     if add { count.saturating_add(1) } else { count.saturating_sub(1) }
 }
 
-fn count<K: Ord>(counts: &mut BTreeMap<K, u32>, key: K, add: bool) {
+/// Counts one more of a key, or one less; a key without any is removed.
+pub(super) fn count<K: Ord>(counts: &mut BTreeMap<K, u32>, key: K, add: bool) {
     let count = step(counts.get(&key).copied().unwrap_or_default(), add);
     if count == 0 {
         counts.remove(&key);

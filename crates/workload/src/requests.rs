@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Pod, Template, WorkloadName};
+use super::{Pod, Template, WorkloadName, index::count};
 
 /// The most memory, in bytes, or CPU, in thousandths, that counts of one pod: 1 PiB. So the sums of all pods of a node are exact.
 const MAX_OF_POD: i64 = 1 << 50;
@@ -66,36 +66,21 @@ pub struct Requests {
 impl Requests {
     pub fn of<'p>(pods: impl IntoIterator<Item = &'p Arc<Pod>>) -> Self {
         let mut requests = Self::default();
-        pods.into_iter().filter(|pod| !pod.finished).for_each(|pod| requests.add(pod));
+        pods.into_iter().filter(|pod| !pod.finished).for_each(|pod| requests.count(pod, true));
         requests
     }
 
-    pub fn add(&mut self, pod: &Pod) {
+    /// Adds a pod, or subtracts one that was added.
+    pub fn count(&mut self, pod: &Pod, add: bool) {
         let Some(node) = &pod.node else { return };
         let request = Amount::of(&pod.template);
         let on_node = self.by_node.entry(node.clone()).or_default();
-        *on_node = on_node.plus(request);
+        *on_node = if add { on_node.plus(request) } else { on_node.minus(request) };
+        if on_node.pods == 0 {
+            self.by_node.remove(node);
+        }
         if pod.workload.kind != "DaemonSet" {
-            *self.kinds.entry((request, pod.workload.clone())).or_default() += 1;
-        }
-    }
-
-    /// Subtracts a pod that was added.
-    pub fn remove(&mut self, pod: &Pod) {
-        let Some(node) = &pod.node else { return };
-        let request = Amount::of(&pod.template);
-        if let Some(on_node) = self.by_node.get_mut(node) {
-            *on_node = on_node.minus(request);
-            if on_node.pods == 0 {
-                self.by_node.remove(node);
-            }
-        }
-        let kind = (request, pod.workload.clone());
-        if let Some(count) = self.kinds.get_mut(&kind) {
-            *count -= 1;
-            if *count == 0 {
-                self.kinds.remove(&kind);
-            }
+            count(&mut self.kinds, (request, pod.workload.clone()), add);
         }
     }
 
