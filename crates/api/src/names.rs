@@ -21,6 +21,8 @@ pub mod label {
     pub const OS: &str = "kubernetes.io/os";
     /// The deprecated form of [`OS`], which nodes still have.
     pub const BETA_OS: &str = "beta.kubernetes.io/os";
+    /// The name of the Service, on an EndpointSlice.
+    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
     /// The processor architecture of a node.
     pub const ARCH: &str = "kubernetes.io/arch";
     /// The hostname of a node.

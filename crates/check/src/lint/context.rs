@@ -41,8 +41,6 @@ const NEWEST_BUILD: Build = builds::RELEASES[builds::RELEASES.len() - 1].build;
 const FIRST_AZURE_BUILD: Build = Build(17763);
 /// How the classes begin that winpool creates for a pool that names none.
 pub const DEFAULT_PREFIX: &str = "windows-";
-/// The label of an EndpointSlice with the name of its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// The context of all checks. It does not borrow from the manifests, which can be dropped after they were added.
 pub struct LintContext<'a> {
@@ -194,7 +192,7 @@ impl<'a> LintContext<'a> {
 
     fn add_endpoints(&mut self, object: &Value) {
         let metadata = &object["metadata"];
-        let service = metadata["labels"][SERVICE_NAME].as_str().or(metadata["name"].as_str());
+        let service = metadata["labels"][label::SERVICE_NAME].as_str().or(metadata["name"].as_str());
         let length = |list: &Value| list.as_array().map_or(0, Vec::len) as u64;
         let subsets = object["subsets"].as_array().into_iter().flatten();
         let count = length(&object["endpoints"]) + subsets.map(|subset| length(&subset["addresses"])).sum::<u64>();

@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
 use serde_json::{Value, json};
+use winpool_api::names::label;
 use winpool_core::{Problem, kind::Kind};
 use winpool_facts::pod_fields::{GMSA_GROUP, GMSA_RESOURCE, GMSA_VERB, GMSA_WEBHOOK};
 use x509_parser::pem::Pem;
@@ -40,7 +41,7 @@ fn named<'p>(pods: impl IntoIterator<Item = &'p Pod>) -> Vec<NamedSpec<'p>> {
 }
 
 impl NamedSpec<'_> {
-    /// The question of the webhook (kubernetes-sigs/windows-gmsa at 993de21c, `isAuthorizedToUseCredSpec`).
+    /// The review that the webhook requests (kubernetes-sigs/windows-gmsa at 993de21c, `isAuthorizedToUseCredSpec`).
     fn review(&self) -> Value {
         let namespace = self.pod.metadata.namespace.as_deref().unwrap_or_default();
         let account = self.pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
@@ -62,9 +63,9 @@ pub fn access_reviews(evidence: &Evidence) -> Vec<Value> {
 pub fn refused_accounts(case: &Case<'_>) -> Checked {
     let answers = case.evidence.access_reviews()?;
     let observed = named(case.pods()?).into_iter().filter_map(|named| {
-        let asked = &named.review()["spec"];
-        let answer = answers.iter().find(|answer| answer["spec"] == *asked)?;
-        let text = format!("{} may not use {}", asked["user"].as_str()?, named.name);
+        let request = &named.review()["spec"];
+        let answer = answers.iter().find(|answer| answer["spec"] == *request)?;
+        let text = format!("{} may not use {}", request["user"].as_str()?, named.name);
         (answer["status"]["allowed"] != true).then(|| Observation::of_pod(named.pod, named.path, text))
     });
     Ok(observed.collect())
@@ -144,7 +145,7 @@ fn problems(webhook: &Value, slices: &[EndpointSlice], now: Timestamp) -> Vec<St
 
 /// Whether a slice has a ready endpoint of a Service. Without a condition, an endpoint is ready.
 fn is_ready(slice: &EndpointSlice, namespace: &str, service: &str) -> bool {
-    let of = slice.metadata.labels.as_ref().and_then(|labels| labels.get("kubernetes.io/service-name"));
+    let of = slice.metadata.labels.as_ref().and_then(|labels| labels.get(label::SERVICE_NAME));
     let mut conditions = slice.endpoints.iter().map(|endpoint| endpoint.conditions.as_ref()?.ready);
     slice.metadata.namespace.as_deref() == Some(namespace)
         && of.is_some_and(|of| of == service)
