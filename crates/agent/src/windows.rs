@@ -11,7 +11,12 @@ mod programs;
 mod registry;
 mod services;
 
-use std::{io, thread, time::Duration};
+use std::{
+    io,
+    sync::LazyLock,
+    thread,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 
@@ -113,6 +118,11 @@ impl Host for Windows {
 
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    fn uptime(&self) -> Duration {
+        static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+        FIRST.elapsed()
     }
 
     fn sleep(&self, time: Duration) {
