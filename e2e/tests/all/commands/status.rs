@@ -104,6 +104,7 @@ async fn healthy_pools_are_one_line_and_problems_have_nodes_workloads_and_comman
     check_reports_what_works(&cluster);
     operator.stop().await.unwrap();
     assert_eq!(writes(&cluster), [], "a status writes nothing");
+    remedies_reach_the_server(&cluster);
 }
 
 /// The commands that the status names, and the completion of names.
@@ -158,7 +159,6 @@ async fn printed_commands_work(cluster: &Cluster) {
             assert!(text.contains("looking-1"), "{command}: {text}");
         }
     }
-    remedies_reach_the_server(cluster);
     cluster.kubectl(&["delete", "wnp", "looking"]).unwrap();
 }
 

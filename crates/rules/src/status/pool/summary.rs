@@ -68,10 +68,10 @@ pub struct Summaries {
 
 impl Situation {
     pub fn summarise(&self, found: &[&ComputedCondition]) -> Summaries {
-        // The reason is that of the worst condition, and the message refers to all.
+        // The reason is that of the worst condition, and the message refers to all. What is wrong is worse than what is at work.
         let because = |of: &'static ConditionType, holds: &dyn Fn(&ComputedCondition) -> bool| {
             let mut all: Vec<_> = found.iter().copied().filter(|condition| holds(condition)).collect();
-            all.sort_by_key(|condition| condition.harm());
+            all.sort_by_key(|condition| (!self.is_wrong(condition), condition.harm()));
             all.first().map(|worst| of.because(worst.reason, see(&all)))
         };
         let applying = self.applying.map(|generation| {
