@@ -67,13 +67,23 @@ pub fn volumes(spec: &PodSpec) -> Vec<PodVolume> {
     let source = |volume: &Volume| {
         let claim = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone());
         let claim = claim.or_else(|| volume.ephemeral.as_ref().map(|_| format!("*-{}", volume.name)));
-        let is_plain = volume.config_map.is_some() || volume.empty_dir.is_some() || volume.host_path.is_some();
-        let is_plain = is_plain || volume.projected.is_some() || volume.secret.is_some();
-        let plugin = || serde_json::to_value(volume).ok().filter(|_| !is_plain);
-        claim.map(VolumeSource::Claim).or_else(|| Some(VolumeSource::Plugin(VolumePlugin::of(&plugin()?)?)))
+        claim.map(VolumeSource::Claim).or_else(|| plugin(volume).map(VolumeSource::Plugin))
     };
     let volumes = spec.volumes.iter().flatten();
     volumes.filter_map(|volume| Some(PodVolume { name: volume.name.clone(), source: source(volume)? })).collect()
+}
+
+/// The plugin of a volume, unless it is of a kind that the kubelet mounts itself, as most are.
+fn plugin(volume: &Volume) -> Option<VolumePlugin> {
+    let by_kubelet = [
+        volume.config_map.is_some(),
+        volume.downward_api.is_some(),
+        volume.empty_dir.is_some(),
+        volume.host_path.is_some(),
+        volume.projected.is_some(),
+        volume.secret.is_some(),
+    ];
+    if by_kubelet.contains(&true) { None } else { VolumePlugin::of(&serde_json::to_value(volume).ok()?) }
 }
 
 /// Replaces the name of the pod at the end of the names of claims, as those of a StatefulSet have it.

@@ -21,7 +21,7 @@ fn a_rollout_awaits_the_next_window_and_begins_with_it() {
     assert_eq!(config_in_effect(&status), ("False".into(), "AwaitsWindow".into(), expected));
     let ready = status.conditions.iter().find(|found| found.type_ == "Ready").unwrap();
     assert_eq!((ready.status.as_str(), status.columns.problem.as_str()), ("True", "-"));
-    assert!(status.conditions.iter().all(|found| found.type_ != "Reconciling"), "nobody waits for a window");
+    assert!(status.conditions.iter().all(|found| found.type_ != "Reconciling"), "Flux does not wait for a window");
     assert_eq!(cluster.take_log(), Vec::<String>::new());
     let snapshot = cluster.model.snapshot();
     let report = report(&snapshot, &plan(&snapshot, "web").unwrap(), &Done::default());
