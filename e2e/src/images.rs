@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, LOCATION};
+pub use release::image::digest;
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 /// A few bytes compressed with `gzip`, used as a layer.
 pub const GZIP: &[u8] =
@@ -65,11 +65,6 @@ pub fn windows(os_version: &str) -> Value {
 /// The platform Linux with this architecture.
 pub fn linux(architecture: &str) -> Value {
     json!({ "os": "linux", "architecture": architecture })
-}
-
-pub fn digest(bytes: &[u8]) -> String {
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
 }
 
 /// The descriptor of a blob or document in an index or manifest.

@@ -24,7 +24,7 @@ use crate::{
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIGURATION: &str = "application/vnd.oci.image.config.v1+json";
-const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
 /// A user that is not root, as a number, so that Kubernetes can see it.
 const USER: &str = "65532:65532";
@@ -92,6 +92,7 @@ impl Image<'_> {
             user: Some(USER),
             entrypoint: "/winpool",
             entries: [&directories[..], &files[..]].concat(),
+            compressed: true,
         }
     }
 }
@@ -103,7 +104,6 @@ impl AgentImage<'_> {
     }
 
     pub fn archive(&self) -> Result<Archive> {
-        let mut blobs = Blobs::new(self.version, self.time);
         let directories = ["Files", "Files/Windows", "Files/Windows/System32", HIVES_FOLDER].map(Entry::directory);
         let hive = hive::empty();
         let hives = HIVES.map(|name| Entry::file(format!("{HIVES_FOLDER}/{name}"), 0o644, hive.as_slice()));
@@ -116,24 +116,34 @@ impl AgentImage<'_> {
             user: None,
             entrypoint: AGENT,
             entries: [&directories[..], &hives[..], &[program]].concat(),
+            compressed: true,
         };
-        let manifest = part.write(&mut blobs)?;
-        blobs.archive(manifest)
+        part.archive(self.version, self.time)
     }
 }
 
 /// An image for one platform.
-struct Part {
-    title: &'static str,
-    os: &'static str,
-    arch: &'static str,
-    user: Option<&'static str>,
-    entrypoint: &'static str,
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub title: &'static str,
+    pub os: &'static str,
+    pub arch: &'static str,
+    pub user: Option<&'static str>,
+    pub entrypoint: &'static str,
     /// The content of the layer.
-    entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
+    /// Whether the layer is compressed, which takes longer than all else.
+    pub compressed: bool,
 }
 
 impl Part {
+    /// The archive of a layout with this image alone, of a version and its time.
+    pub fn archive(self, version: &str, time: u64) -> Result<Archive> {
+        let mut blobs = Blobs::new(version, time);
+        let manifest = self.write(&mut blobs)?;
+        blobs.archive(manifest)
+    }
+
     /// Adds layer, configuration and manifest, and describes the manifest.
     fn write(self, blobs: &mut Blobs<'_>) -> Result<Value> {
         let layer = tar(&self.entries, blobs.time)?;
@@ -152,17 +162,16 @@ impl Part {
         if let Some(user) = self.user {
             configuration["config"]["User"] = json!(user);
         }
-        let manifest = json!({
-            "schemaVersion": 2,
-            "mediaType": MANIFEST,
-            "config": blobs.add(CONFIGURATION, configuration.to_string().into_bytes()),
-            "layers": [blobs.add(LAYER, gzip(&layer)?)],
-        });
+        let config = blobs.add(CONFIGURATION, configuration.to_string().into_bytes());
+        let layer =
+            if self.compressed { blobs.add(&format!("{LAYER}+gzip"), gzip(&layer)?) } else { blobs.add(LAYER, layer) };
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]});
         Ok(blobs.add(MANIFEST, manifest.to_string().into_bytes()))
     }
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// The digest of a blob: `sha256:…`.
+pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", sha256(bytes))
 }
 
@@ -183,9 +192,9 @@ impl<'a> Blobs<'a> {
     }
 
     fn add(&mut self, media_type: &str, bytes: Vec<u8>) -> Value {
-        let descriptor = json!({"mediaType": media_type, "digest": digest(&bytes), "size": bytes.len()});
-        self.files.push(Entry::file(format!("blobs/sha256/{}", sha256(&bytes)), 0o644, bytes));
-        descriptor
+        let (sum, size) = (sha256(&bytes), bytes.len());
+        self.files.push(Entry::file(format!("blobs/sha256/{sum}"), 0o644, bytes));
+        json!({"mediaType": media_type, "digest": format!("sha256:{sum}"), "size": size})
     }
 
     /// The archive of a layout with one image, or one index of images, under the name of the version.

@@ -7,13 +7,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use release::manifest::OperatorImage;
-use serde_json::{Value, json};
+use release::{archive::Entry, image::Part, manifest::OperatorImage};
 
-use crate::{
-    images::digest,
-    operator::{binary, workspace},
-};
+use crate::operator::{binary, workspace};
 
 /// The repository and the tag of the image for sandboxes.
 pub(super) const PAUSE: (&str, &str) = ("pause.example/pause", "1");
@@ -32,68 +28,40 @@ impl Archive {
     /// one, as in an image of a release, takes minutes to build.
     pub fn of_operator(folder: &Path) -> Result<Self> {
         let OperatorImage { repository, tag, .. } = OperatorImage::read(workspace())?;
-        let root = folder.join("winpool");
-        fs::create_dir_all(&root)?;
-        output(Command::new("strip").arg(binary()?).arg("-o").arg(root.join("winpool")))?;
+        output(Command::new("strip").arg(binary()?).arg("-o").arg(folder.join("winpool")))?;
         let libraries = output(Command::new("ldd").arg(binary()?))?;
         let libraries = libraries.split_whitespace().filter(|word| word.starts_with('/'));
-        for file in libraries.chain(["/etc/ssl/certs/ca-certificates.crt"]) {
-            let copy = root.join(file.trim_start_matches('/'));
-            fs::create_dir_all(copy.parent().context("a folder")?)?;
-            fs::copy(file, copy).with_context(|| file.to_owned())?;
-        }
-        write(&root, "/winpool", (&repository, &tag))
+        let others: Vec<_> = libraries.chain(["/etc/ssl/certs/ca-certificates.crt"]).collect();
+        write(folder, "/winpool", &others, (&repository, &tag))
     }
 
     /// What keeps the namespaces of a pod.
     pub(super) fn of_pause(folder: &Path) -> Result<Self> {
-        let root = folder.join("pause");
-        fs::create_dir_all(&root)?;
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/linux_node/pause.c");
-        output(Command::new("cc").args(["-static", "-O", "-o"]).arg(root.join("pause")).arg(source))?;
-        write(&root, "/pause", PAUSE)
+        output(Command::new("cc").args(["-static", "-O", "-o"]).arg(folder.join("pause")).arg(source))?;
+        write(folder, "/pause", &[], PAUSE)
     }
 }
 
-/// Writes the archive of an image whose one layer is not compressed, which would take longer than the rest.
-fn write(root: &Path, entrypoint: &str, (repository, tag): (&str, &str)) -> Result<Archive> {
-    let layout = root.with_extension("layout");
-    let blobs = layout.join("blobs/sha256");
-    fs::create_dir_all(&blobs)?;
-    let add = |kind: &str, content: &Value| -> Result<Value> {
-        let (text, media_type) = (content.to_string(), format!("application/vnd.oci.image.{kind}.v1+json"));
-        let digest = digest(text.as_bytes());
-        fs::write(blobs.join(digest.trim_start_matches("sha256:")), &text)?;
-        Ok(json!({"mediaType": media_type, "digest": digest, "size": text.len()}))
+/// Writes the archive of an image with this program of the folder, and with other files, which it has at the same paths as this machine.
+fn write(folder: &Path, program: &'static str, others: &[&str], (repository, tag): (&str, &str)) -> Result<Archive> {
+    let in_folder = folder.join(&program[1..]);
+    let files = others.iter().map(|file| (*file, Path::new(file))).chain([(program, in_folder.as_path())]);
+    let entry = |(path, file): (&str, &Path)| {
+        let content = fs::read(file).with_context(|| file.display().to_string())?;
+        Ok(Entry::file(path.trim_start_matches('/'), 0o755, content))
     };
-    let layer = layout.join("layer");
-    output(Command::new("tar").args(["--owner=0", "--group=0", "-cf"]).arg(&layer).arg("-C").arg(root).arg("."))?;
-    let sum = output(Command::new("sha256sum").arg(&layer))?;
-    let sum = sum.split_whitespace().next().context("a digest")?;
-    let (digest, size) = (format!("sha256:{sum}"), fs::metadata(&layer)?.len());
-    fs::rename(layer, blobs.join(sum))?;
-    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-    let configuration = json!({
-        "os": "linux", "architecture": architecture, "config": {"Entrypoint": [entrypoint]},
-        "rootfs": {"type": "layers", "diff_ids": [digest]},
-    });
-    let manifest = json!({
-        "schemaVersion": 2, "config": add("config", &configuration)?,
-        "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": digest, "size": size}],
-    });
-    let mut image = add("manifest", &manifest)?;
-    image["annotations"] = json!({"org.opencontainers.image.ref.name": tag});
-    fs::write(layout.join("index.json"), json!({"schemaVersion": 2, "manifests": [image]}).to_string())?;
-    fs::write(layout.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
-    let path = root.with_extension("tar");
-    output(Command::new("tar").arg("-cf").arg(&path).arg("-C").arg(&layout).args([
-        "oci-layout",
-        "index.json",
-        "blobs",
-    ]))?;
-    for folder in [root, &layout] {
-        fs::remove_dir_all(folder)?;
-    }
+    let part = Part {
+        title: "winpool",
+        os: "linux",
+        arch: if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },
+        user: None,
+        entrypoint: program,
+        entries: files.map(entry).collect::<Result<_>>()?,
+        compressed: false,
+    };
+    let path = in_folder.with_extension("tar");
+    fs::write(&path, part.archive(tag, 0)?.bytes)?;
     Ok(Archive { repository: repository.to_owned(), path })
 }
 
