@@ -94,10 +94,10 @@ fn with_images(chart: &str, repository: &str) -> String {
 }
 
 /// Replaces values of the images. The indentation of their keys tells the operator's image from that of the agent.
-fn replaced(values: &str, new: &[(&str, String)]) -> Result<String> {
+pub(crate) fn replaced(values: &str, new: &[(&str, String)]) -> Result<String> {
     for (key, _) in new {
         let count = values.lines().filter(|line| line.starts_with(key)).count();
-        ensure!(count == 1, "values.yaml has not one line `{key}`");
+        ensure!(count == 1, "not one line `{key}`");
     }
     let line = |line: &str| match new.iter().find(|(key, _)| line.starts_with(key)) {
         Some((key, value)) => format!("{key}{value}\n"),

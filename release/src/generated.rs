@@ -1,5 +1,6 @@
 //! The files of the repository that follow from others: from `config` and `crds` `install.yaml` and those of the chart, which are
-//! in Git, so that both ways of installation need no program but kubectl or helm; and those that show the address of the repository.
+//! in Git, so that both ways of installation need no program but kubectl or helm; those that show the address of the repository; and the
+//! name of the agent's image.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,6 +15,9 @@ use crate::{
     manifest::{OperatorImage, install_yaml},
 };
 
+/// It names the image of the agent.
+const AGENT: &str = "config/agent/kustomization.yaml";
+
 /// The files by their paths in the repository at `root`.
 pub fn files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let repository = OperatorImage::read(root)?.repository;
@@ -21,6 +25,8 @@ pub fn files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut files: BTreeMap<_, _> =
         in_chart.map(|(path, content)| (Path::new(chart::CHART).join(path), content)).collect();
     files.insert("install.yaml".into(), install_yaml(root, None)?);
+    let agent = fs::read_to_string(root.join(AGENT)).context(AGENT)?;
+    files.insert(AGENT.into(), chart::replaced(&agent, &[("  newName: ", format!("{repository}-agent"))])?);
     for path in address::SHOWN_IN {
         let text = fs::read_to_string(root.join(path)).with_context(|| path.to_owned())?;
         files.insert(path.into(), text);

@@ -51,10 +51,10 @@ fn the_objects_that_the_removal_of_the_operator_deletes_have_its_label_and_other
 #[test]
 fn the_images_have_the_version_of_the_program_and_the_agents_name_follows_from_the_operators() {
     let images = |name: &str| documents(&folder(name).join("kustomization.yaml"))[0]["images"].clone();
-    for (folder, name) in [("config/default", "winpool"), ("config/agent", "winpool-agent")] {
-        let expected = json!([
-            {"name": name, "newName": format!("registry.example/{name}"), "newTag": env!("CARGO_PKG_VERSION")}
-        ]);
+    let operator = images("config/default")[0]["newName"].as_str().unwrap().to_owned();
+    for (folder, name) in [("config/default", operator.clone()), ("config/agent", format!("{operator}-agent"))] {
+        let image = name.rsplit_once('/').unwrap().1;
+        let expected = json!([{"name": image, "newName": name, "newTag": env!("CARGO_PKG_VERSION")}]);
         assert_eq!(images(folder), expected);
     }
     assert_eq!(pods()[0]["containers"][0]["image"], "winpool");

@@ -7,6 +7,7 @@ use e2e::{
     control_plane::{ControlPlane, User},
     operator::workspace,
 };
+use release::manifest::OperatorImage;
 use serde_json::Value;
 
 mod files;
@@ -77,6 +78,11 @@ fn run(command: &mut Command) -> Result<String, String> {
     let output = command.current_dir(workspace()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// The name of the operator's image without a tag, which the owner sets in `config/default`.
+fn repository() -> String {
+    OperatorImage::read(workspace()).unwrap().repository
 }
 
 /// The path of `install.yaml`.

@@ -5,6 +5,8 @@ use std::{fs, path::Path, process::Command};
 use e2e::operator::workspace;
 use release::{address, generated, manifest::OperatorImage};
 
+use super::repository;
+
 #[test]
 fn install_yaml_and_the_chart_are_those_of_config_and_crds() {
     let files = generated::files(workspace()).unwrap();
@@ -20,7 +22,7 @@ fn install_yaml_and_the_chart_are_those_of_config_and_crds() {
 fn one_line_of_install_yaml_is_the_image() {
     let text = fs::read_to_string(workspace().join("install.yaml")).unwrap();
     let images: Vec<_> = text.lines().filter(|line| line.trim_start().starts_with("image:")).collect();
-    let expected = format!("        image: registry.example/winpool:{}", env!("CARGO_PKG_VERSION"));
+    let expected = format!("        image: {}:{}", repository(), env!("CARGO_PKG_VERSION"));
     assert_eq!(images, [expected]);
 }
 
@@ -62,19 +64,20 @@ fn the_repository_of_the_image_is_set_in_one_place() {
     copy(root);
     let kustomization = root.join("config/default/kustomization.yaml");
     let text = fs::read_to_string(&kustomization).unwrap();
-    fs::write(&kustomization, text.replace("registry.example/winpool", "ghcr.io/example/winpool")).unwrap();
+    fs::write(&kustomization, text.replace(&repository(), "ghcr.io/another/winpool")).unwrap();
     let obsolete = root.join("charts/winpool/files/config/default/former.yaml");
     fs::write(&obsolete, "").unwrap();
 
     generated::write(root).unwrap();
-    assert_eq!(OperatorImage::read(root).unwrap().repository, "ghcr.io/example/winpool");
+    assert_eq!(OperatorImage::read(root).unwrap().repository, "ghcr.io/another/winpool");
     for (file, line) in [
-        ("install.yaml", format!("        image: ghcr.io/example/winpool:{}\n", env!("CARGO_PKG_VERSION"))),
-        ("charts/winpool/values.yaml", "  repository: ghcr.io/example/winpool\n".to_owned()),
-        ("charts/winpool/values.yaml", "    repository: ghcr.io/example/winpool-agent\n".to_owned()),
+        ("install.yaml", format!("        image: ghcr.io/another/winpool:{}\n", env!("CARGO_PKG_VERSION"))),
+        ("config/agent/kustomization.yaml", "  newName: ghcr.io/another/winpool-agent\n".to_owned()),
+        ("charts/winpool/values.yaml", "  repository: ghcr.io/another/winpool\n".to_owned()),
+        ("charts/winpool/values.yaml", "    repository: ghcr.io/another/winpool-agent\n".to_owned()),
         (
             "charts/winpool/Chart.yaml",
-            format!("      image: ghcr.io/example/winpool-agent:{}\n", env!("CARGO_PKG_VERSION")),
+            format!("      image: ghcr.io/another/winpool-agent:{}\n", env!("CARGO_PKG_VERSION")),
         ),
     ] {
         let text = fs::read_to_string(root.join(file)).unwrap();

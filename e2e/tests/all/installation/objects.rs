@@ -11,7 +11,7 @@ use e2e::{
 use serde_json::{Value, json};
 use winpool::admission_policies::FIRST_WITH_MUTATING;
 
-use super::{Objects, helm, kustomized, parsed};
+use super::{Objects, helm, kustomized, parsed, repository};
 
 /// The objects of the chart with these options.
 fn rendered(options: &[&str]) -> Objects {
@@ -187,7 +187,7 @@ fn values_change_the_deployment() {
     let digest = format!("sha256:{}", "a1".repeat(32));
     let image = format!(r#"image={{"tag":"1.2.3","digest":"{digest}"}}"#);
     let (_, _, container) = parts(OPERATOR, &[&image, "workloads=false"]);
-    assert_eq!(container["image"], format!("registry.example/winpool@{digest}"));
+    assert_eq!(container["image"], format!("{}@{digest}", repository()));
     assert_eq!(variable(&container, "WINPOOL_WORKLOADS"), "off");
 }
 
@@ -208,7 +208,7 @@ fn values_change_the_agents() {
     let digest = format!("sha256:{}", "a1".repeat(32));
     let agent = format!(r#"agent={{"enabled":true,"image":{{"digest":"{digest}"}}}}"#);
     let (_, _, container) = parts(AGENTS, &[&agent]);
-    assert_eq!(container["image"], format!("registry.example/winpool-agent@{digest}"));
+    assert_eq!(container["image"], format!("{}-agent@{digest}", repository()));
 }
 
 #[test]
@@ -247,8 +247,8 @@ fn the_package_of_a_release_is_the_chart_with_the_image_of_the_release() {
     let file = folder.path().join("winpool.tgz");
     let [operator, agent] = ["a1", "b2"].map(|byte| format!("sha256:{}", byte.repeat(32)));
     let digests = [operator.as_str(), &agent];
-    let package = |repository| release::chart::package(workspace(), repository, digests, 1_700_000_000).unwrap();
-    std::fs::write(&file, package("registry.example/winpool")).unwrap();
+    let package = |repository: &str| release::chart::package(workspace(), repository, digests, 1_700_000_000).unwrap();
+    std::fs::write(&file, package(&repository())).unwrap();
     let arguments = ["template", "winpool", file.to_str().unwrap(), "--namespace", "winpool-system", "--skip-tests"];
     let digest = format!("image.digest={operator}");
     assert_same(&parsed(&helm(&arguments).unwrap()), &rendered(&["--set", &digest]), "the package");

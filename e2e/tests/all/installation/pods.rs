@@ -15,10 +15,9 @@ use e2e::{
 };
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{ResourceExt, api::ListParams};
-use release::manifest::OperatorImage;
 use serde_json::{Value, json};
 
-use super::{helm_in, install_yaml, upgrade::last_release};
+use super::{helm_in, install_yaml, repository, upgrade::last_release};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -45,8 +44,7 @@ impl Files {
         let path = file(&format!("winpool-{VERSION}-image.tar"))?;
         let [install_yaml, chart] = [file("install.yaml")?, file(&format!("winpool-{VERSION}.tgz"))?];
         let [install_yaml, chart] = [install_yaml, chart].map(|path| path.display().to_string());
-        let repository = OperatorImage::read(workspace())?.repository;
-        Ok(Self { image: Archive { repository, path }, install_yaml, chart })
+        Ok(Self { image: Archive { repository: repository(), path }, install_yaml, chart })
     }
 }
 
