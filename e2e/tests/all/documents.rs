@@ -40,7 +40,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("export CARGO_TARGET_", "is for a build for Windows"),
     ("make ", "builds: the workflows run these targets"),
     ("WINPOOL_BINARY=", "runs these tests"),
-    ("cd dist && sha256sum ", "needs the files of a release, which release/build.sh verifies"),
+    ("(cd dist && sha256sum ", "needs the files of a release, which release/build.sh verifies"),
     ("cosign ", "needs a signed release"),
     ("ctr ", "needs containerd and a registry; installation::images runs these commands"),
     ("gh ", "needs a signed release"),
