@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::Result;
@@ -11,6 +12,7 @@ use rcgen::{
     KeyUsagePurpose, date_time_ymd,
 };
 
+#[derive(Debug)]
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,
@@ -47,10 +49,17 @@ impl Authority {
 
     /// A certificate for a client, with its name. It expired in 2020.
     pub fn issue_expired(&self, client: &str) -> Result<Certificate> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, client);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let mut params = of_client(client);
         (params.not_before, params.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
+        self.sign(&params)
+    }
+
+    /// A certificate for the kubelet of a node: it expires after `rest`, which is 5 % of its lifetime.
+    pub fn issue_near_its_end(&self, node: &str, rest: Duration) -> Result<Certificate> {
+        let mut params = of_client(&format!("system:node:{node}"));
+        params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+        let now = date_time_ymd(1970, 1, 1) + SystemTime::now().duration_since(UNIX_EPOCH)?;
+        (params.not_before, params.not_after) = (now - 19 * rest, now + rest);
         self.sign(&params)
     }
 
@@ -76,6 +85,13 @@ impl Authority {
         let builder = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         Ok(builder.tls_certs_only([authority]).build()?)
     }
+}
+
+fn of_client(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params
 }
 
 /// A client that verifies no certificate, for servers whose certificate is self-signed.

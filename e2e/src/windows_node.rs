@@ -11,6 +11,7 @@
 //! - The kubelet finds no address of the node: the API server does not reach it, tests do on loopback.
 //! - What the kubelet measures of the node is what `e2e/windows/dll/pdh.c` answers; the memory that is committed, by which it evicts from
 //!   1.31 on, is that of this machine.
+//! - There are no symbolic links: the lab copies the newest certificate of a kubelet to the name that is a link on Windows.
 //! - containerd is a child process of its service, as with a service wrapper: its own service needs a parent that Wine does not show.
 //!
 //! With [`Programs::Scripted`] they are stand-ins that fail as a test asks, in ways that upstream's do not show on request.

@@ -63,6 +63,8 @@ pub struct Servers {
     audit: std::sync::Mutex<audit::Reader>,
     etcd: Option<Process>,
     components: std::sync::Mutex<Vec<Process>>,
+    /// With the option `bootstrap`, it signs the certificates of kubelets.
+    pub clients: Authority,
     directory: Directory,
 }
 
@@ -83,6 +85,7 @@ impl Servers {
             audit: std::sync::Mutex::default(),
             etcd: None,
             components: std::sync::Mutex::default(),
+            clients: Authority::new()?,
             directory,
         };
         servers.write_files()?;
@@ -427,7 +430,7 @@ impl Servers {
         let audited = [User::Operator, User::Agent, User::OtherA, User::OtherB].map(User::name);
         self.write("audit-policy.yaml", &audit::policy(&audited))?;
         if self.options.bootstrap {
-            Authority::new()?.own().write(self.directory(), "clients")?;
+            self.clients.own().write(self.directory(), "clients")?;
         }
         process::touch(&self.path("audit.log"))
     }

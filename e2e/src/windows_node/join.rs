@@ -1,6 +1,13 @@
 //! `kubeadm.exe join`: a node that gets its configuration and its certificate from the cluster.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -8,6 +15,7 @@ use serde_json::{Value, json};
 use super::{CONTAINERD, ENDPOINT, KUBELET, Setup, WindowsNode, output};
 use crate::{
     assets,
+    certificates::Certificate,
     control_plane::{ControlPlane, User},
     process::Process,
     wait::until,
@@ -24,6 +32,8 @@ const IGNORED: &str = "IsPrivilegedUser,Port-10250";
 pub(super) const BOOTSTRAP_KUBECONFIG: &str = r"--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf";
 /// The certificates of the kubelet.
 const PKI: &str = r"C:\var\lib\kubelet\pki";
+/// When a certificate expires that is to be replaced: on a busy machine, the kubelet starts before.
+const NEAR_ITS_END: Duration = Duration::from_secs(60);
 /// Until the kubelet has its certificate, and until kubeadm has found it, on a busy machine.
 const JOINED: Duration = Duration::from_secs(240);
 
@@ -109,9 +119,27 @@ impl WindowsNode {
         let command = [KUBEADM, "join", "--config", JOIN_CONFIG, "--ignore-preflight-errors", IGNORED];
         let printed = node.run_kubeadm(&command).await?;
         // It reads the certificate when it starts.
-        node.stop_service(KUBELET)?;
-        node.start_service(KUBELET)?;
+        node.restart_kubelet()?;
         Ok((node, printed))
+    }
+
+    /// Gives the kubelet a certificate that it replaces at its next start, and waits until it has expired.
+    pub async fn rotate_certificate(&self, control_plane: &ControlPlane) -> Result<()> {
+        let pki = self.prefix.file(PKI);
+        let former = make_current(&pki)?;
+        let Certificate { certificate, key } = control_plane.clients.issue_near_its_end(&self.name, NEAR_ITS_END)?;
+        let expired = Instant::now() + NEAR_ITS_END;
+        fs::write(pki.join(&former), certificate + &key)?;
+        make_current(&pki)?;
+        self.restart_kubelet()?;
+        until("the certificate is replaced", JOINED, async || make_current(&pki), |newest| *newest != former).await?;
+        self.restart_kubelet()?;
+        until("the former one has expired", JOINED, async || Ok(Instant::now()), |now| *now > expired).await.map(drop)
+    }
+
+    fn restart_kubelet(&self) -> Result<()> {
+        self.stop_service(KUBELET)?;
+        self.start_service(KUBELET).map(drop)
     }
 
     /// Adds a patch with the ports of the kubelet, which are free ones of this machine.
@@ -131,7 +159,7 @@ impl WindowsNode {
         let log = self.logs.join(format!("kubeadm-{}.log", self.name));
         let kubeadm = Process::spawn("kubeadm.exe", command, &log)?;
         let pki = self.prefix.file(PKI);
-        kubeadm.ready(JOINED, async || make_current(&pki)).await.with_context(|| self.logs())?;
+        kubeadm.ready(JOINED, async || make_current(&pki).map(drop)).await.with_context(|| self.logs())?;
         let status = || async { Ok(kubeadm.exit_status()) };
         let status = until("kubeadm.exe has ended", JOINED, status, Option::is_some).await?;
         ensure!(status.is_some_and(|status| status.success()), "{status:?}\n{}\n{}", kubeadm.log_tail(), self.logs());
@@ -140,20 +168,22 @@ impl WindowsNode {
 }
 
 /// Copies the newest certificate to the name that kubelet and kubeadm read, for which the kubelet makes a symbolic link: Wine has none,
-/// and without it the kubelet asks for one certificate after the other.
-fn make_current(pki: &Path) -> Result<()> {
+/// and without it the kubelet asks for one certificate after the other. Returns its name.
+fn make_current(pki: &Path) -> Result<String> {
+    // Their names have the time at which they were issued.
     let mut certificates = BTreeMap::new();
     for entry in fs::read_dir(pki)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let text = fs::read_to_string(&path)?;
         // The key is written last.
-        if name.starts_with("kubelet-client-") && text.trim_end().ends_with("PRIVATE KEY-----") {
+        if name.starts_with("kubelet-client-2") && text.trim_end().ends_with("PRIVATE KEY-----") {
             certificates.insert(name, text);
         }
     }
-    let (_, newest) = certificates.last_key_value().context("no certificate of the kubelet")?;
+    let (name, newest) = certificates.last_key_value().context("no certificate of the kubelet")?;
     let current = pki.join("kubelet-client-current.pem");
     fs::write(current.with_extension("new"), newest)?;
-    Ok(fs::rename(current.with_extension("new"), current)?)
+    fs::rename(current.with_extension("new"), current)?;
+    Ok(name.clone())
 }

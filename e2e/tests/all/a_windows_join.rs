@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use crate::{
@@ -21,11 +22,14 @@ use e2e::{
 use k8s_openapi::api::{certificates::v1::CertificateSigningRequest, core::v1::Node};
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
+use winpool_api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
 use winpool_core::kubernetes::quantity::Quantity;
 use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS};
 
 const NODE: &str = "win-joined";
 const POOL: &str = "joined";
+/// The time limit for a change by the agent, on a busy machine.
+const CHANGE: Duration = Duration::from_secs(300);
 
 /// What `winpool render --target kubeadm` writes for the pool, in the only folder for nodes.
 fn render(out: &Path, minor: u32, objects: &[Value]) -> PathBuf {
@@ -44,7 +48,7 @@ fn render(out: &Path, minor: u32, objects: &[Value]) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubeadm_joins_a_node_that_its_profile_describes() {
-    let options = Options { scheduler: false, bootstrap: true, ..Options::default() };
+    let options = Options { scheduler: false, bootstrap: true, agents: true, ..Options::default() };
     let cluster = Cluster::start_with(options).await.unwrap();
     let profile = json!({"kubelet": {
         "systemReserved": {"cpu": "500m", "memory": "2Gi"},
@@ -59,7 +63,7 @@ async fn kubeadm_joins_a_node_that_its_profile_describes() {
     cluster.apply_pool(POOL, pool.clone()).await.unwrap();
 
     let out = tempfile::tempdir().unwrap();
-    let objects = [profile_object("standard", profile), pool_object(POOL, pool)];
+    let objects = [profile_object("standard", profile.clone()), pool_object(POOL, pool)];
     let files = render(out.path(), cluster.control_plane.version().minor, &objects);
     let read = |name: &str| fs::read_to_string(files.join(name)).unwrap();
     let mut setup = Setup::new(stripped_programs(), NODE, POOL);
@@ -70,7 +74,7 @@ async fn kubeadm_joins_a_node_that_its_profile_describes() {
     let invitation = Invitation::new(&cluster.control_plane, &of_cluster).unwrap();
     let nodes = History::<Node>::start(cluster.nodes()).await.unwrap();
     let joined = WindowsNode::join(&cluster.control_plane, &setup, &invitation, &files.join("patches")).await;
-    let (_machine, printed) = joined.unwrap();
+    let (mut machine, printed) = joined.unwrap();
     assert!(printed.contains("This node has joined the cluster"), "{printed}");
 
     let node = until_node(&cluster, NODE, "it is ready", |node| condition(node, "Ready") == "True").await;
@@ -102,5 +106,31 @@ async fn kubeadm_joins_a_node_that_its_profile_describes() {
         by_token && approved && status.certificate.is_some()
     });
     assert!(issued);
+    the_agent_reads_the_pods_with_a_certificate_that_was_replaced(&cluster, &mut machine, profile).await;
     operator.stop().await.unwrap();
+}
+
+/// The kubeconfig to which `kubeadm join` leads names the file of the certificate.
+async fn the_agent_reads_the_pods_with_a_certificate_that_was_replaced(
+    cluster: &Cluster,
+    machine: &mut WindowsNode,
+    mut profile: Value,
+) {
+    machine.start_agent(&[]).unwrap();
+    machine.rotate_certificate(&cluster.control_plane).await.unwrap();
+    profile["pauseImage"] = json!({"source": "Node"});
+    profile["kubelet"]["maxPods"] = json!(48);
+    cluster.apply_profile("standard", profile).await.unwrap();
+    let delivery = json!({"method": "Agent", "rollout": {"timeout": "30m"}});
+    cluster.edit_pool(POOL, json!({"spec": {"delivery": delivery}})).await.unwrap();
+    let api = cluster.api::<WindowsNodeConfig>();
+    let status = async || Ok(api.get(NODE).await?.status.unwrap_or_default());
+    let is_applied = |status: &WindowsNodeConfigStatus| status.phase == NodeConfigPhase::Applied;
+    let status = until("the change is applied", CHANGE, status, is_applied).await.unwrap();
+    assert!(!status.message.contains("the pods of the node were not observed"), "{}", status.message);
+    until_node(cluster, NODE, "it has the new number of pods", |node| {
+        amount(node.status.as_ref().unwrap().capacity.as_ref(), "pods").milli() == 48_000
+    })
+    .await;
+    cluster.until_condition(POOL, "ConfigInEffect", "True", "InEffect").await.unwrap();
 }
