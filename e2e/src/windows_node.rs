@@ -16,6 +16,7 @@
 //!
 //! With [`Programs::Scripted`] they are stand-ins that fail as a test asks, in ways that upstream's do not show on request.
 
+mod installation;
 mod join;
 mod system;
 pub mod user_data;
@@ -36,7 +37,8 @@ use serde_json::{Value, json};
 use winpool_agent::journal::{JOURNAL, Journal};
 use winpool_facts::{ContainerRuntime, containerd::PIPE};
 
-pub use self::{join::Invitation, system::Release};
+use self::installation::Places;
+pub use self::{installation::Installation, join::Invitation, system::Release};
 use crate::{
     assets,
     control_plane::{ControlPlane, User},
@@ -109,8 +111,7 @@ pub struct Setup<'a> {
     pub kubelet_args: Vec<String>,
     /// The configuration of containerd; without one, containerd's default.
     pub containerd_toml: Option<String>,
-    /// Whether nssm runs the kubelet with a start script, as kubeadm's tools for Windows install it, and not the service manager.
-    pub nssm: bool,
+    pub installation: Installation,
 }
 
 impl<'a> Setup<'a> {
@@ -125,7 +126,7 @@ impl<'a> Setup<'a> {
             kubelet: json!({}),
             kubelet_args: Vec::new(),
             containerd_toml: None,
-            nssm: false,
+            installation: Installation::Services,
         }
     }
 }
@@ -135,6 +136,7 @@ impl<'a> Setup<'a> {
 pub struct WindowsNode {
     name: String,
     programs: Programs,
+    places: &'static Places,
     folder: PathBuf,
     agent: Option<Process>,
     agents: u32,
@@ -161,9 +163,9 @@ impl WindowsNode {
             "cgroupsPerQOS": false, "enforceNodeAllocatable": [],
         });
         json_patch::merge(&mut kubelet, &setup.kubelet);
-        node.write_original(KUBELET_CONFIG, serde_saphyr::to_string(&kubelet)?)?;
+        node.write_original(node.places.config, serde_saphyr::to_string(&kubelet)?)?;
         let kubeconfig = control_plane.kubelet_kubeconfig(&node.name)?;
-        node.write(KUBELET_KUBECONFIG, &with_authority(control_plane, &kubeconfig)?)?;
+        node.write(node.places.kubeconfig, &with_authority(control_plane, &kubeconfig)?)?;
         node.start_services()?;
         Ok(node)
     }
@@ -174,6 +176,7 @@ impl WindowsNode {
         let mut node = Self {
             name: setup.name.to_owned(),
             programs: setup.programs,
+            places: setup.installation.places(),
             folder: setup.folder.to_owned(),
             agent: None,
             agents: 0,
@@ -183,14 +186,18 @@ impl WindowsNode {
             logs: control_plane.directory().join("logs"),
             prefix: Prefix::new()?,
         };
-        node.install_programs()?;
         if setup.programs != Programs::Scripted {
             system::set_registry(&node.prefix, setup.release, 1)?;
         }
-        let containerd = setup.containerd_toml.clone().map_or_else(|| node.default_of_containerd(), Ok)?;
-        node.write_original(CONTAINERD_CONFIG, containerd)?;
         node.write_files(control_plane)?;
-        node.install_services(setup)?;
+        if setup.installation == Installation::Rke2 {
+            node.install_rke2(setup)?;
+        } else {
+            node.install_programs()?;
+            let containerd = setup.containerd_toml.clone().map_or_else(|| node.default_of_containerd(), Ok)?;
+            node.write_original(CONTAINERD_CONFIG, containerd)?;
+            node.install_services(setup)?;
+        }
         Ok(node)
     }
 
@@ -205,11 +212,11 @@ impl WindowsNode {
         let own = |name: &str| self.folder.join(name);
         let programs = match self.programs {
             Programs::Upstream { containerd } => {
-                system::install_libraries(&self.prefix)?;
+                system::install_libraries(&self.prefix, self.places.kubelet)?;
                 vec![
-                    (KUBELET_PROGRAM, assets::program("kubelet-for-wine.exe")?),
+                    (self.places.kubelet, assets::program("kubelet-for-wine.exe")?),
                     (LOG_RUNNER, assets::program("kube-log-runner.exe")?),
-                    (CONTAINERD_PROGRAM, assets::program(containerd)?),
+                    (self.places.containerd, assets::program(containerd)?),
                     (SERVICE_HOST, own("helper.exe")),
                     (NSSM, own("helper.exe")),
                 ]
@@ -218,12 +225,14 @@ impl WindowsNode {
                 vec![(KUBELET_PROGRAM, own("fake-kubelet.exe")), (CONTAINERD_PROGRAM, own("fake-containerd.exe"))]
             }
         };
-        for (path, program) in programs {
-            let path = self.prefix.file(path);
-            fs::create_dir_all(path.parent().context("a directory")?)?;
-            symlink(program, path)?;
-        }
-        Ok(())
+        programs.into_iter().try_for_each(|(path, program)| self.link(path, program))
+    }
+
+    /// Makes a program available at a path.
+    fn link(&self, path: &str, program: PathBuf) -> Result<()> {
+        let path = self.prefix.file(path);
+        fs::create_dir_all(path.parent().context("a directory")?)?;
+        Ok(symlink(program, path)?)
     }
 
     fn default_of_containerd(&self) -> Result<String> {
@@ -236,7 +245,7 @@ impl WindowsNode {
     }
 
     fn write_files(&self, control_plane: &ControlPlane) -> Result<()> {
-        self.write(r"C:\Program Files\containerd\cni\conf\10-pods.conflist", NETWORK)?;
+        self.write(self.places.network, NETWORK)?;
         let agent = fs::read_to_string(control_plane.kubeconfig(User::Agent))?;
         self.write(AGENT_KUBECONFIG, &with_authority(control_plane, &agent)?)?;
         fs::create_dir_all(self.prefix.file(r"C:\var\log\kubelet"))?;
@@ -262,7 +271,7 @@ impl WindowsNode {
         for arg in &setup.kubelet_args {
             kubelet = format!("{kubelet} {arg}");
         }
-        if setup.nssm {
+        if setup.installation == Installation::Nssm {
             let flags = format!(r"{files} {identity} --cert-dir=C:\var\lib\kubelet\pki --root-dir=C:\var\lib\kubelet");
             kubelet = format!("{NSSM} host {KUBELET_LOG} - {KUBELET_PROGRAM} {flags} @{KUBEADM_FLAGS}");
             self.write(START_SCRIPT, &format!("{KUBELET_PROGRAM} {flags} $kubeAdmArgs"))?;
@@ -275,7 +284,7 @@ impl WindowsNode {
 
     /// Starts the services, in the order in which Windows does.
     pub fn start_services(&self) -> Result<()> {
-        for service in [CONTAINERD, KUBELET] {
+        for service in self.places.services {
             let state = self.start_service(service)?;
             ensure!(state == "Running", "{service} is {state}\n{}", self.logs());
         }
@@ -284,7 +293,7 @@ impl WindowsNode {
 
     /// Restarts Windows: its services end, and start again with another boot ID, and maybe after an update.
     pub fn reboot(&self, release: Release, boot: u32) -> Result<()> {
-        for service in [KUBELET, CONTAINERD] {
+        for service in self.places.services.iter().rev() {
             self.stop_service(service)?;
         }
         system::set_registry(&self.prefix, release, boot)?;
@@ -313,6 +322,11 @@ impl WindowsNode {
         output(command.arg("uninstall").args(self.programs.limits())).map(drop)
     }
 
+    /// The text of the file with the fields of the kubelet that an agent writes.
+    pub fn kubelet_config(&self) -> Result<String> {
+        self.read(self.places.changed)
+    }
+
     /// The configuration files of the node before any change.
     pub fn original_files(&self) -> &[(&'static str, String)] {
         &self.original_files
@@ -326,7 +340,7 @@ impl WindowsNode {
     /// The ends of the logs of its programs.
     pub fn logs(&self) -> String {
         let mut logs = self.agent.as_ref().map(Process::log_tail).unwrap_or_default();
-        for path in [CONTAINERD_LOG, KUBELET_LOG] {
+        for path in self.places.logs {
             logs = format!("{logs}\n{}", tail(&self.prefix.file(path)));
         }
         logs

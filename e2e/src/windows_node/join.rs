@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::symlink,
     path::Path,
     process::Command,
     time::{Duration, Instant},
@@ -150,7 +149,7 @@ impl WindowsNode {
 
     /// Runs a command that runs `kubeadm join`. Returns what it printed.
     pub(super) async fn run_kubeadm(&self, command: &[&str]) -> Result<String> {
-        symlink(assets::program("kubeadm.exe")?, self.prefix.file(KUBEADM))?;
+        self.link(KUBEADM, assets::program("kubeadm.exe")?)?;
         fs::create_dir_all(self.prefix.file(PKI))?;
         let (program, arguments) = command.split_first().context("a program")?;
         let mut command = self.prefix.command(Path::new(program));
