@@ -12,6 +12,10 @@ KUBERNETES ?=
 # Arguments for `make run`.
 ARGS ?=
 
+# For `make faults`: the first seed, and how many faults from there on.
+SEED ?=
+ROUNDS ?=
+
 # For `make windows`: dev builds a larger program in less time.
 PROFILE ?= release
 
@@ -23,7 +27,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 WINDOWS := x86_64-pc-windows-gnu
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint crds manifests facts bench image agent-image release windows packages windows-packages release-packages
+.PHONY: help run test test-long lint crds manifests facts bench faults image agent-image release windows packages windows-packages release-packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +62,10 @@ facts: ## the newer releases of what the tables in crates/facts/src are compared
 bench: packages ## benchmarks of speed and memory
 	$(CARGO) bench -p winpool --bench '*'
 	$(CARGO) run --release --quiet -p e2e --bin convergence
+
+faults: packages ## faults of servers, network and replicas, with proofs from the audit log; SEED=N ROUNDS=N repeats some
+	@$(CARGO) build --quiet --workspace --bin faults
+	@SEED=$(SEED) ROUNDS=$(ROUNDS) $(TARGET)/debug/faults
 
 image: ## a static, non-root container image, named IMAGE
 	@[ -n "$(ENGINE)" ] || { echo "make image needs podman or docker"; exit 1; }

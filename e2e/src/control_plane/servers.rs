@@ -61,7 +61,7 @@ pub struct Servers {
     /// Requests that the API server received before are of a former test.
     since: std::sync::Mutex<Timestamp>,
     audit: std::sync::Mutex<audit::Reader>,
-    etcd: Option<Process>,
+    etcd: Mutex<Option<Process>>,
     components: std::sync::Mutex<Vec<Process>>,
     /// With the option `bootstrap`, it signs the certificates of kubelets.
     pub clients: Authority,
@@ -83,7 +83,7 @@ impl Servers {
             starts: std::sync::Mutex::default(),
             since: std::sync::Mutex::new(Timestamp::now()),
             audit: std::sync::Mutex::default(),
-            etcd: None,
+            etcd: Mutex::new(None),
             components: std::sync::Mutex::default(),
             clients: Authority::new()?,
             directory,
@@ -93,7 +93,7 @@ impl Servers {
             // With the certificate of the server, which takes time to make.
             copy(database, servers.directory())?;
         }
-        servers.start_etcd().await?;
+        servers.start_first_etcd().await?;
         servers.start_api_server().await?;
         if database.is_none() {
             let client = servers.client(User::Admin).await?;
@@ -159,9 +159,8 @@ impl Servers {
 
     /// The CPU time of API server and etcd since their last start.
     pub async fn cpu_time(&self) -> Result<Duration> {
-        let api_server = self.api_server.lock().await;
-        let all = api_server.iter().chain(&self.etcd);
-        all.map(Process::cpu_time).sum()
+        let (api_server, etcd) = (self.api_server.lock().await, self.etcd.lock().await);
+        api_server.iter().chain(etcd.iter()).map(Process::cpu_time).sum()
     }
 
     /// The completed requests of `user` (any but `Admin`), in order of completion. A watch is included as soon as it
@@ -198,7 +197,7 @@ impl Servers {
     }
 
     pub(super) async fn is_running(&self) -> bool {
-        self.api_server.lock().await.is_some()
+        self.api_server.lock().await.is_some() && self.etcd.lock().await.is_some()
     }
 
     /// Kills the API server. Every write that it has answered is in etcd.
@@ -253,7 +252,7 @@ impl Servers {
     /// Ends the servers, so that the database is complete, and copies it to a folder, with the certificate.
     pub(super) async fn copy_database(&self, folder: &Path) -> Result<()> {
         self.stop_api_server().await?;
-        self.etcd.as_ref().context("etcd")?.stop(START_TIMEOUT).await?;
+        self.etcd.lock().await.take().context("etcd")?.stop(START_TIMEOUT).await?;
         for name in ["etcd", "certificates"] {
             copy(&self.path(name), &folder.join(name))?;
         }
@@ -261,11 +260,11 @@ impl Servers {
     }
 
     /// Starts etcd on free ports; on others if another program takes one of them first.
-    async fn start_etcd(&mut self) -> Result<()> {
+    async fn start_first_etcd(&mut self) -> Result<()> {
         const ATTEMPTS: u32 = 3;
         for attempt in 1..=ATTEMPTS {
             self.etcd_port = free_port()?;
-            match self.start_etcd_once().await {
+            match self.start_etcd().await {
                 Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains("address already in use") => {
                     say(format_args!("etcd: port {} was taken, trying another one", self.etcd_port));
                 }
@@ -275,7 +274,16 @@ impl Servers {
         Ok(())
     }
 
-    async fn start_etcd_once(&mut self) -> Result<()> {
+    /// Kills etcd. Every write that it has answered is in its files.
+    pub async fn stop_etcd(&self) -> Result<()> {
+        if let Some(process) = self.etcd.lock().await.take() {
+            process.kill()?;
+        }
+        Ok(())
+    }
+
+    /// Starts etcd again, with the same port and files, and waits until it is healthy.
+    pub async fn start_etcd(&self) -> Result<()> {
         let (clients, peers) = (self.etcd_url(), format!("http://127.0.0.1:{}", free_port()?));
         let arguments = [
             flag("data-dir", self.path("etcd").display()),
@@ -296,7 +304,7 @@ impl Servers {
             Ok(())
         };
         process.ready(START_TIMEOUT, healthy).await?;
-        self.etcd = Some(process);
+        *self.etcd.lock().await = Some(process);
         Ok(())
     }
 
@@ -372,8 +380,8 @@ impl Servers {
 
     fn for_each(&self, act: impl Fn(&Process)) {
         // Without a test, nothing else has the lock.
-        let api_server = self.api_server.try_lock();
-        self.etcd.iter().chain(api_server.iter().flat_map(|process| process.iter())).for_each(act);
+        let servers = [self.etcd.try_lock(), self.api_server.try_lock()];
+        servers.iter().flatten().flat_map(|process| process.iter()).for_each(act);
     }
 
     fn component_arguments(&self, port: u16) -> Vec<String> {
@@ -465,7 +473,7 @@ impl Drop for Servers {
     fn drop(&mut self) {
         // Their data is removed too, so no graceful shutdown is necessary. etcd ends last.
         self.stop_components();
-        for process in self.api_server.get_mut().take().into_iter().chain(self.etcd.take()) {
+        for process in self.api_server.get_mut().take().into_iter().chain(self.etcd.get_mut().take()) {
             let _ = process.kill();
         }
     }

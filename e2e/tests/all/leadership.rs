@@ -1,17 +1,16 @@
-//! Two replicas of the operator: one writes, and the other takes over when it ends, is frozen, or loses the API server.
+//! Two replicas of the operator: one writes, and the other takes over when it ends, or is frozen.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
-    audit::Request,
     cluster::{Cluster, NODE_LABEL, SOON, create},
-    control_plane::{OPERATOR_NAMESPACE, User},
+    control_plane::OPERATOR_NAMESPACE,
+    faults::checker::check_leaders,
     kubelet::{Kubelets, SimulatedNode},
     operator::Operator,
     wait::{eventually, size},
 };
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::json;
@@ -20,17 +19,12 @@ const POOL: &str = "web";
 const NODES: usize = 12;
 /// The duration of the Lease, and the time for an election and the rest of the work.
 const TAKE_OVER: Duration = Duration::from_secs(180);
-/// The duration of the Lease.
-const LEASE: Duration = Duration::from_secs(20);
 /// A convergence is interrupted after each of these numbers of writes.
 const POINTS: [usize; 5] = [1, 2, 4, 7, 10];
 /// Those of `make test-long`.
 const ALL_POINTS: [usize; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 /// The exit status of a replica that is no longer the leader.
 const NOT_LEADER: i32 = 4;
-
-/// The HTTP status of a write with an old resource version.
-const CONFLICT: u16 = 409;
 
 /// Starts a replica on a host of this name, and waits until its caches are synced.
 async fn replica(cluster: &Cluster, host: &str) -> Result<Operator> {
@@ -61,21 +55,9 @@ async fn replicas(cluster: &Cluster) -> Result<(Kubelets, Operator, Operator)> {
     Ok((kubelets, a, b))
 }
 
-/// The writes of all replicas, in the order in which the API server received them.
-fn writes(cluster: &Cluster) -> Result<Vec<Request>> {
-    let mut writes = cluster.control_plane.requests_of(User::Operator)?;
-    writes.retain(Request::is_write);
-    writes.sort_by_key(|write| write.received);
-    Ok(writes)
-}
-
-fn is_of_lease(request: &Request) -> bool {
-    request.resource == "leases"
-}
-
 /// The number of writes apart from those of the Lease.
 fn written(cluster: &Cluster) -> Result<usize> {
-    Ok(writes(cluster)?.iter().filter(|write| !is_of_lease(write)).count())
+    Ok(cluster.writes()?.iter().filter(|write| write.resource != "leases").count())
 }
 
 /// Waits until the replicas have written this many objects.
@@ -88,43 +70,9 @@ async fn until_written(cluster: &Cluster, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// The rule: each write was received within the duration of the Lease after its process renewed it, and after no other process
-/// had taken it. Returns how many writes each process made.
-///
-/// A process that was frozen while it sent a request continues with it. Such a late write has no effect: it requires a version of the
-/// object that was replaced before it was received. Its answer does not show that. The API server answers 504 as soon as the
-/// connection closes, because the process ends, and the handler may still store the object (`ServeHTTP` in
-/// `pkg/server/filters/timeout.go` and `FinishRequest` in `pkg/endpoints/handlers/finisher/finisher.go`, kubernetes/apiserver).
+/// Checks that only leaders wrote. Returns how many writes each process made.
 fn check_writes(cluster: &Cluster) -> Result<BTreeMap<String, usize>> {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let mut holder: Option<(String, Timestamp)> = None;
-    let stored = cluster.control_plane.stored_objects()?;
-    let is_replaced = |write: &Request, version: u64| {
-        stored.iter().any(|stored| {
-            (&stored.resource, &stored.name) == (&write.resource, &write.name)
-                && stored.version > version
-                && stored.received < write.received
-        })
-    };
-    for write in writes(cluster)? {
-        if is_of_lease(&write) {
-            if write.succeeded() {
-                holder = Some((write.agent.clone(), write.received));
-            }
-            continue;
-        }
-        let Some((leader, renewed)) = &holder else { bail!("{write:?} before an election") };
-        let age = Duration::try_from(write.received - *renewed)?;
-        let is_late = *leader != write.agent || age >= LEASE;
-        if write.succeeded() {
-            ensure!(!is_late, "{write:?}, {age:?} after the last renewal, which was of {leader}");
-            *counts.entry(write.agent.clone()).or_default() += 1;
-        } else if is_late && write.resource != "events" {
-            let is_void = write.required_version.map_or(write.code == CONFLICT, |version| is_replaced(&write, version));
-            ensure!(is_void, "{write:?} may have an effect, {age:?} after the last renewal, which was of {leader}");
-        }
-    }
-    Ok(counts)
+    check_leaders(cluster.requests()?, &cluster.control_plane.stored_objects()?)
 }
 
 /// Waits until the pool is ready with this value of its taint, and nothing remains to be written.
@@ -207,11 +155,6 @@ async fn a_replica_that_was_frozen_longer_than_the_lease_writes_nothing_and_ends
     })
     .await;
     replicas.cluster.nothing_was_forbidden().unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_of_the_api_server_at_any_point_of_a_convergence_is_survived() {
-    at_each_point(async |replicas, _, _| replicas.cluster.control_plane.restart_api_server().await).await;
 }
 
 #[tokio::test]

@@ -4,11 +4,11 @@
 
 mod bad_objects;
 mod conflicts;
+mod faults;
 mod half_open;
 mod kubelets;
 mod large_objects;
 mod pressure;
-mod proxy;
 mod refusals;
 mod restarts;
 

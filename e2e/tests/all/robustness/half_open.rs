@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use e2e::{
     cluster::{Cluster, OS_WINDOWS},
     objects::has_taint,
+    proxy::Proxy,
     wait::until,
 };
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::{nodes, proxy::Proxy};
+use super::nodes;
 
 const POOL: &str = "web";
 const NODE: &str = "web-001";
