@@ -22,6 +22,7 @@ use super::{
     random::Random,
 };
 use crate::{
+    audit::Stored,
     cluster::{Cluster, NODE_LABEL, SOON, pool_spec},
     control_plane::{OPERATOR_NAMESPACE, User},
     kubelet::{Kubelets, SimulatedNode},
@@ -37,7 +38,7 @@ use crate::{
 const NOTE: &str = "example.com/note";
 const BUSY: &str = "example.com/busy";
 /// The time limit for an election, and until every node is as specified.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(480);
 
 pub(super) struct Lab {
     pub(super) size: Size,
@@ -49,6 +50,8 @@ pub(super) struct Lab {
     planted: BTreeMap<String, Fields>,
     /// The times at which the operator could not work.
     pub(super) away: Vec<(Timestamp, Timestamp)>,
+    /// The nodes as they were read when they were as specified.
+    read: Vec<Stored>,
     other: Api<Node>,
     kubelets: Kubelets,
     /// Everything but the replicas acts as a client whose requests the audit log has. It is the last field, so that it ends last.
@@ -91,6 +94,7 @@ impl Lab {
             edits: 0,
             planted,
             away: Vec::new(),
+            read: Vec::new(),
             other: Api::all(cluster.control_plane.client(User::OtherB).await?),
             kubelets: cluster.start_kubelets(nodes).await?,
             cluster,
@@ -308,14 +312,38 @@ impl Lab {
         until("nodes are written", LIMIT, written, |written| *written >= count).await.map(drop)
     }
 
-    /// Waits until every node is as specified.
-    pub(super) async fn until_converged(&self) -> Result<()> {
+    /// Waits until every node is as specified, and returns the nodes.
+    pub(super) async fn until_converged(&self) -> Result<Vec<Value>> {
         let converged = || async {
             self.revive()?;
             let nodes = self.cluster.nodes().list(&ListParams::default()).await?;
             let nodes = nodes.items.iter().map(serde_json::to_value).collect::<serde_json::Result<Vec<_>>>()?;
-            checker::check_converged(&nodes, &self.planted, &self.editions)
+            checker::check_converged(&nodes, &self.planted, &self.editions)?;
+            Ok(nodes)
         };
         eventually("every node is as specified", LIMIT, converged).await
+    }
+
+    /// Adds nodes that were read now to the history.
+    pub(super) fn observe(&mut self, nodes: Vec<Value>) {
+        let received = Timestamp::now();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let read = |node: Value| Stored {
+            user: String::new(),
+            resource: "nodes".to_owned(),
+            name: text(&node["metadata"]["name"]),
+            received,
+            version: text(&node["metadata"]["resourceVersion"]).parse().unwrap_or_default(),
+            object: Some(node),
+        };
+        self.read.extend(nodes.into_iter().map(read));
+    }
+
+    /// The stored objects, by the audit log and by what was read: the log lacks a write whose answer was lost.
+    pub(super) fn history(&self) -> Result<Vec<Stored>> {
+        let mut history = self.cluster.control_plane.stored_objects()?;
+        history.extend(self.read.iter().cloned());
+        history.sort_by_key(|stored| stored.version);
+        Ok(history)
     }
 }
