@@ -76,7 +76,7 @@ impl Replica {
 impl Lab {
     /// Starts it, and waits until every node is as specified.
     pub(super) async fn start(size: Size) -> Result<Self> {
-        let cluster = Cluster::start().await?;
+        let (since, cluster) = (Timestamp::now(), Cluster::start().await?);
         let client = cluster.control_plane.client(User::OtherA).await?;
         let cluster = Cluster { client, ..cluster };
         let version = cluster.control_plane.version().to_string();
@@ -100,15 +100,14 @@ impl Lab {
             cluster,
         };
         lab.edit().await?;
-        let since = Timestamp::now();
         for _ in 0..2 {
             let proxy = Proxy::start(&lab.cluster.control_plane).await?;
             let (operator, host) = Replica::spawn(&lab.cluster, &proxy)?;
             lab.replicas().push(Replica { operator, proxy, host });
         }
         lab.until_led().await?;
-        lab.away.push((since, Timestamp::now()));
         lab.until_converged().await?;
+        lab.away.push((since, Timestamp::now()));
         Ok(lab)
     }
 
