@@ -1,11 +1,14 @@
 //! `winpool verify`: its Jobs on a real control plane, and what their containers report.
 
-use std::time::Duration;
+use std::{fs, process::Command, time::Duration};
 
 use e2e::{
+    cluster::SOON,
     control_plane::{ControlPlane, User},
     kubelet::SimulatedNode,
-    operator::winpool,
+    operator::{binary, winpool},
+    process::Process,
+    wait::until,
 };
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -98,8 +101,29 @@ async fn the_checks_of_a_deployment_are_judged_by_their_pods_and_leave_nothing()
     let logs = report["checks"].as_array().unwrap().iter().find(|one| one["check"] == "logs-and-exec").unwrap();
     assert!(logs["message"].as_str().unwrap().contains("cannot be read: "), "{logs}");
 
-    let labelled = ListParams::default().labels("winpool.dev/verify");
-    assert_eq!(fixture.all::<Job>().list(&labelled).await.unwrap().items, []);
-    assert_eq!(fixture.all::<Service>().list(&labelled).await.unwrap().items, []);
+    assert_eq!(left(&fixture).await, 0);
+    a_verification_that_is_ended_leaves_nothing(&fixture).await;
     fixture.check().await;
+}
+
+/// The number of Jobs and Services of verifications.
+async fn left(fixture: &WorkloadFixture) -> usize {
+    let labelled = ListParams::default().labels("winpool.dev/verify");
+    let jobs = fixture.all::<Job>().list(&labelled).await.unwrap().items.len();
+    jobs + fixture.all::<Service>().list(&labelled).await.unwrap().items.len()
+}
+
+/// By Ctrl-C, or by SIGTERM as here.
+async fn a_verification_that_is_ended_leaves_nothing(fixture: &WorkloadFixture) {
+    let mut command = Command::new(binary().unwrap());
+    command.args(["verify", NAME, "-n", NAME, "--node-port", "30085"]);
+    command.env("KUBECONFIG", fixture.control_plane.kubeconfig(User::Admin));
+    let log = fixture.control_plane.directory().join("logs/verify.log");
+    let verify = Process::spawn("winpool verify", command, &log).unwrap();
+    until("its checks are created", SOON, || async { Ok(left(fixture).await) }, |left| *left > 2).await.unwrap();
+    let status = verify.stop(SOON).await.unwrap();
+    let printed = fs::read_to_string(&log).unwrap();
+    assert_eq!(status.code(), Some(1), "{printed}");
+    assert!(printed.contains("winpool: received SIGTERM, so not all checks have ended"), "{printed}");
+    assert_eq!(left(fixture).await, 0, "{printed}");
 }
