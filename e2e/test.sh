@@ -61,9 +61,9 @@ build_windows() {
 
 # The programs of the workspace are built together with the tests, so that every crate is built once; clippy reads the same build.
 tests() {
-  # Three more tests run while two wait for a condition. With more, so many servers start at once that nodes under Wine miss their limits
+  # Two more tests run while two wait for a condition. With more, so many servers start at once that nodes under Wine miss their limits
   # where memory is slow.
-  RUST_TEST_THREADS=${RUST_TEST_THREADS:-5} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
+  RUST_TEST_THREADS=${RUST_TEST_THREADS:-4} WINPOOL_BINARY=$(realpath "$target" 2>/dev/null || echo "$PWD/target")/debug/winpool \
     RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
     "$cargo" test --workspace --no-fail-fast "$@"
 }

@@ -34,9 +34,9 @@ use crate::{
 };
 
 /// The time limit for a change by the operator. Most changes take less than a second; a busy machine needs much longer.
-pub const SOON: Duration = Duration::from_secs(180);
+pub const SOON: Duration = Duration::from_secs(600);
 /// The time limit for a status in which only counts change, which is written every half minute.
-pub const COUNTED: Duration = Duration::from_secs(240);
+pub const COUNTED: Duration = Duration::from_secs(600);
 /// Key and value of the taint that pools set by default.
 pub const OS_WINDOWS: (&str, &str) = ("os", "windows");
 pub const DEFAULT_TAINT: &str = "os=windows:NoSchedule";

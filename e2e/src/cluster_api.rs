@@ -29,7 +29,7 @@ use crate::{
 pub const NAMESPACE: &str = "default";
 pub const CLUSTER: &str = "prod";
 
-const INSTALLED: Duration = Duration::from_secs(180);
+const INSTALLED: Duration = Duration::from_secs(600);
 
 /// A release of Cluster API.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use crate::process::Process;
 
 const SOCKET: &str = "socket";
 const HOSTS: &str = "certs.d";
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A running containerd. Dropping it ends it and deletes its images.
 pub struct Containerd {

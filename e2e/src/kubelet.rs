@@ -34,7 +34,7 @@ pub const CONFIG_ANNOTATION: &str = "winpool.dev/config";
 
 const IN_FLIGHT: usize = 32;
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
-const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Running kubelets. They stop when this is dropped; their Nodes stay.
 ///

@@ -20,7 +20,7 @@ use crate::{
     progress::say,
 };
 
-const READY_TIMEOUT: Duration = Duration::from_secs(180);
+const READY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A running operator. Dropping it ends it.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::{
     process::Process,
 };
 
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The name and the password of the one user under [`Access::Basic`].
 pub const LOGIN: (&str, &str) = ("puller", "correct horse");

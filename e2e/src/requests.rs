@@ -12,7 +12,7 @@ use crate::{
     wait::eventually,
 };
 
-const SERVED: Duration = Duration::from_secs(120);
+const SERVED: Duration = Duration::from_secs(300);
 
 /// The requests of a client to a server.
 #[derive(Clone)]

@@ -24,7 +24,7 @@ use crate::{
     wait::eventually,
 };
 
-const READY: Duration = Duration::from_secs(180);
+const READY: Duration = Duration::from_secs(600);
 
 /// A program of Cluster API.
 #[derive(Clone, Copy, Debug)]

@@ -35,7 +35,7 @@ use crate::{
     wait::eventually,
 };
 
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 /// So long that the node lifecycle controller never marks a simulated node, which renews no Lease, as unknown. Taints
 /// for conditions and evictions still work.
 const NODE_GRACE: &str = "24h";

@@ -34,7 +34,7 @@ const PKI: &str = r"C:\var\lib\kubelet\pki";
 /// When a certificate expires that is to be replaced: on a busy machine, the kubelet starts before.
 const NEAR_ITS_END: Duration = Duration::from_secs(60);
 /// Until the kubelet has its certificate, and until kubeadm has found it, on a busy machine.
-const JOINED: Duration = Duration::from_secs(240);
+const JOINED: Duration = Duration::from_secs(600);
 
 /// What a node needs to join a cluster.
 #[derive(Clone, Debug)]

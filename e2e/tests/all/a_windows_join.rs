@@ -29,7 +29,7 @@ use winpool_render::{CONTAINERD_TOML, KUBELET_ARGS};
 const NODE: &str = "win-joined";
 const POOL: &str = "joined";
 /// The time limit for a change by the agent, on a busy machine.
-const CHANGE: Duration = Duration::from_secs(300);
+const CHANGE: Duration = Duration::from_secs(600);
 
 /// What `winpool render --target kubeadm` writes for the pool, in the only folder for nodes.
 fn render(out: &Path, minor: u32, objects: &[Value]) -> PathBuf {

@@ -31,7 +31,7 @@ const POOL: &str = "web";
 /// The newest containerd.
 const NEWEST: (ContainerdLine, &str) = (ContainerdLine::new(2, 4), "containerd.exe");
 /// Until a node is ready, on a busy machine.
-pub(crate) const READY: Duration = Duration::from_secs(180);
+pub(crate) const READY: Duration = Duration::from_secs(600);
 
 /// A cluster with a pool, and a node that was installed with the layer of its profile.
 pub(crate) struct Fixture {

@@ -29,7 +29,7 @@ const SHORT_ROLLOUT: &str = "1m";
 /// The timeout of a rollout whose change must not fail because the machine is slow.
 const LONG_ROLLOUT: &str = "30m";
 /// The time limit for a change with its rollback.
-const CHANGE: Duration = Duration::from_secs(300);
+const CHANGE: Duration = Duration::from_secs(600);
 
 /// Behavior of a program, and the result: phase, one of these reasons, and a part of the message.
 type Case = (&'static str, NodeConfigPhase, &'static [&'static str], &'static str);

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use super::{SERVER_2022, connect};
 
 /// How long rollouts of Deployments may take.
-const ROLLED_OUT: Duration = Duration::from_secs(240);
+const ROLLED_OUT: Duration = Duration::from_secs(600);
 
 /// A part of the fleet with its own taint.
 #[derive(Clone, Copy)]
