@@ -28,7 +28,7 @@ const AGENT: &str = r"C:\var\lib\rancher\rke2\agent";
 const PROGRAMS: &str = r"C:\var\lib\rancher\rke2\bin";
 /// The pause before a program is started again.
 const PAUSE: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(10);
 
 /// Runs the service, with the configuration file of RKE2 at a path.
 pub fn run(config: &str) -> io::Result<()> {
