@@ -24,7 +24,7 @@ long_only=(agent_on_windows::layouts a_windows_node::the_older_release_lines ins
 not_in_this_version=()
 if [[ ${KUBERNETES:-} =~ ^v?1\.(3[0-6])(\.|$) ]]; then
   not_in_this_version=(a_windows_join a_windows_machine)
-  if ((BASH_REMATCH[1] < 32)); then not_in_this_version+=(a_rollout_changes_one_node_after_the_other_and_stops a_kubelet_under_nssm); fi
+  if ((BASH_REMATCH[1] < 32)); then not_in_this_version+=(a_rollout_changes_one_node_after_the_other_and_stops); fi
 fi
 
 # usage: step NAME COMMAND…

@@ -16,7 +16,6 @@
 //!
 //! With [`Programs::Scripted`] they are stand-ins that fail as a test asks, in ways that upstream's do not show on request.
 
-mod installation;
 mod join;
 mod system;
 pub mod user_data;
@@ -37,8 +36,7 @@ use serde_json::{Value, json};
 use winpool_agent::journal::{JOURNAL, Journal};
 use winpool_facts::{ContainerRuntime, containerd::PIPE};
 
-use self::installation::Places;
-pub use self::{installation::Installation, join::Invitation, system::Release};
+pub use self::{join::Invitation, system::Release};
 use crate::{
     assets,
     control_plane::{ControlPlane, User},
@@ -111,7 +109,8 @@ pub struct Setup<'a> {
     pub kubelet_args: Vec<String>,
     /// The configuration of containerd; without one, containerd's default.
     pub containerd_toml: Option<String>,
-    pub installation: Installation,
+    /// Whether nssm runs the kubelet with a start script, as kubeadm's tools for Windows install it, and not the service manager.
+    pub nssm: bool,
 }
 
 impl<'a> Setup<'a> {
@@ -126,7 +125,7 @@ impl<'a> Setup<'a> {
             kubelet: json!({}),
             kubelet_args: Vec::new(),
             containerd_toml: None,
-            installation: Installation::Services,
+            nssm: false,
         }
     }
 }
@@ -136,7 +135,6 @@ impl<'a> Setup<'a> {
 pub struct WindowsNode {
     name: String,
     programs: Programs,
-    places: &'static Places,
     folder: PathBuf,
     agent: Option<Process>,
     agents: u32,
@@ -163,9 +161,9 @@ impl WindowsNode {
             "cgroupsPerQOS": false, "enforceNodeAllocatable": [],
         });
         json_patch::merge(&mut kubelet, &setup.kubelet);
-        node.write_original(node.places.config, serde_saphyr::to_string(&kubelet)?)?;
+        node.write_original(KUBELET_CONFIG, serde_saphyr::to_string(&kubelet)?)?;
         let kubeconfig = control_plane.kubelet_kubeconfig(&node.name)?;
-        node.write(node.places.kubeconfig, &with_authority(control_plane, &kubeconfig)?)?;
+        node.write(KUBELET_KUBECONFIG, &with_authority(control_plane, &kubeconfig)?)?;
         node.start_services()?;
         Ok(node)
     }
@@ -176,7 +174,6 @@ impl WindowsNode {
         let mut node = Self {
             name: setup.name.to_owned(),
             programs: setup.programs,
-            places: setup.installation.places(),
             folder: setup.folder.to_owned(),
             agent: None,
             agents: 0,
@@ -186,18 +183,14 @@ impl WindowsNode {
             logs: control_plane.directory().join("logs"),
             prefix: Prefix::new()?,
         };
+        node.install_programs()?;
         if setup.programs != Programs::Scripted {
             system::set_registry(&node.prefix, setup.release, 1)?;
         }
+        let containerd = setup.containerd_toml.clone().map_or_else(|| node.default_of_containerd(), Ok)?;
+        node.write_original(CONTAINERD_CONFIG, containerd)?;
         node.write_files(control_plane)?;
-        if setup.installation == Installation::Rke2 {
-            node.install_rke2(setup)?;
-        } else {
-            node.install_programs()?;
-            let containerd = setup.containerd_toml.clone().map_or_else(|| node.default_of_containerd(), Ok)?;
-            node.write_original(CONTAINERD_CONFIG, containerd)?;
-            node.install_services(setup)?;
-        }
+        node.install_services(setup)?;
         Ok(node)
     }
 
@@ -212,11 +205,11 @@ impl WindowsNode {
         let own = |name: &str| self.folder.join(name);
         let programs = match self.programs {
             Programs::Upstream { containerd } => {
-                system::install_libraries(&self.prefix, self.places.kubelet)?;
+                system::install_libraries(&self.prefix)?;
                 vec![
-                    (self.places.kubelet, assets::program("kubelet-for-wine.exe")?),
+                    (KUBELET_PROGRAM, assets::program("kubelet-for-wine.exe")?),
                     (LOG_RUNNER, assets::program("kube-log-runner.exe")?),
-                    (self.places.containerd, assets::program(containerd)?),
+                    (CONTAINERD_PROGRAM, assets::program(containerd)?),
                     (SERVICE_HOST, own("helper.exe")),
                     (NSSM, own("helper.exe")),
                 ]
@@ -225,14 +218,12 @@ impl WindowsNode {
                 vec![(KUBELET_PROGRAM, own("fake-kubelet.exe")), (CONTAINERD_PROGRAM, own("fake-containerd.exe"))]
             }
         };
-        programs.into_iter().try_for_each(|(path, program)| self.link(path, program))
-    }
-
-    /// Makes a program available at a path.
-    fn link(&self, path: &str, program: PathBuf) -> Result<()> {
-        let path = self.prefix.file(path);
-        fs::create_dir_all(path.parent().context("a directory")?)?;
-        Ok(symlink(program, path)?)
+        for (path, program) in programs {
+            let path = self.prefix.file(path);
+            fs::create_dir_all(path.parent().context("a directory")?)?;
+            symlink(program, path)?;
+        }
+        Ok(())
     }
 
     fn default_of_containerd(&self) -> Result<String> {
@@ -245,7 +236,7 @@ impl WindowsNode {
     }
 
     fn write_files(&self, control_plane: &ControlPlane) -> Result<()> {
-        self.write(self.places.network, NETWORK)?;
+        self.write(r"C:\Program Files\containerd\cni\conf\10-pods.conflist", NETWORK)?;
         let agent = fs::read_to_string(control_plane.kubeconfig(User::Agent))?;
         self.write(AGENT_KUBECONFIG, &with_authority(control_plane, &agent)?)?;
         fs::create_dir_all(self.prefix.file(r"C:\var\log\kubelet"))?;
@@ -271,7 +262,7 @@ impl WindowsNode {
         for arg in &setup.kubelet_args {
             kubelet = format!("{kubelet} {arg}");
         }
-        if setup.installation == Installation::Nssm {
+        if setup.nssm {
             let flags = format!(r"{files} {identity} --cert-dir=C:\var\lib\kubelet\pki --root-dir=C:\var\lib\kubelet");
             kubelet = format!("{NSSM} host {KUBELET_LOG} - {KUBELET_PROGRAM} {flags} @{KUBEADM_FLAGS}");
             self.write(START_SCRIPT, &format!("{KUBELET_PROGRAM} {flags} $kubeAdmArgs"))?;
@@ -284,7 +275,7 @@ impl WindowsNode {
 
     /// Starts the services, in the order in which Windows does.
     pub fn start_services(&self) -> Result<()> {
-        for service in self.places.services {
+        for service in [CONTAINERD, KUBELET] {
             let state = self.start_service(service)?;
             ensure!(state == "Running", "{service} is {state}\n{}", self.logs());
         }
@@ -293,7 +284,7 @@ impl WindowsNode {
 
     /// Restarts Windows: its services end, and start again with another boot ID, and maybe after an update.
     pub fn reboot(&self, release: Release, boot: u32) -> Result<()> {
-        for service in self.places.services.iter().rev() {
+        for service in [KUBELET, CONTAINERD] {
             self.stop_service(service)?;
         }
         system::set_registry(&self.prefix, release, boot)?;
@@ -322,11 +313,6 @@ impl WindowsNode {
         output(command.arg("uninstall").args(self.programs.limits())).map(drop)
     }
 
-    /// The text of the file with the fields of the kubelet that an agent writes.
-    pub fn kubelet_config(&self) -> Result<String> {
-        self.read(self.places.changed)
-    }
-
     /// The configuration files of the node before any change.
     pub fn original_files(&self) -> &[(&'static str, String)] {
         &self.original_files
@@ -340,7 +326,7 @@ impl WindowsNode {
     /// The ends of the logs of its programs.
     pub fn logs(&self) -> String {
         let mut logs = self.agent.as_ref().map(Process::log_tail).unwrap_or_default();
-        for path in self.places.logs {
+        for path in [CONTAINERD_LOG, KUBELET_LOG] {
             logs = format!("{logs}\n{}", tail(&self.prefix.file(path)));
         }
         logs

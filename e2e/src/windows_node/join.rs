@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::symlink,
     path::Path,
     process::Command,
     time::{Duration, Instant},
@@ -149,7 +150,7 @@ impl WindowsNode {
 
     /// Runs a command that runs `kubeadm join`. Returns what it printed.
     pub(super) async fn run_kubeadm(&self, command: &[&str]) -> Result<String> {
-        self.link(KUBEADM, assets::program("kubeadm.exe")?)?;
+        symlink(assets::program("kubeadm.exe")?, self.prefix.file(KUBEADM))?;
         fs::create_dir_all(self.prefix.file(PKI))?;
         let (program, arguments) = command.split_first().context("a program")?;
         let mut command = self.prefix.command(Path::new(program));

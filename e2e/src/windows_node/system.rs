@@ -25,16 +25,13 @@ impl Release {
     }
 }
 
-/// Installs the stand-ins for libraries that Wine does not have, or not complete: that of `pdh.dll` beside the kubelet, the only program
-/// that is to find it.
-pub(super) fn install_libraries(prefix: &Prefix, kubelet: &str) -> Result<()> {
+/// Installs the stand-ins for libraries that Wine does not have, or not complete.
+pub(super) fn install_libraries(prefix: &Prefix) -> Result<()> {
     static BUILT: OnceLock<Result<Directory, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build_libraries().map_err(|error| format!("{error:#}")));
     let built = built.as_ref().map_err(|text| anyhow!("{text}"))?;
-    let beside_kubelet = kubelet.rsplit_once('\\').context("a directory")?.0;
-    for name in LIBRARIES {
+    for (name, folder) in LIBRARIES {
         let file = format!("{name}.dll");
-        let folder = if name == "pdh" { beside_kubelet } else { SYSTEM };
         let library = prefix.file(&format!(r"{folder}\{file}"));
         fs::create_dir_all(library.parent().context("a directory")?)?;
         // Wine's own file is one for all prefixes.
@@ -45,13 +42,14 @@ pub(super) fn install_libraries(prefix: &Prefix, kubelet: &str) -> Result<()> {
 }
 
 const SYSTEM: &str = r"C:\windows\system32";
-const LIBRARIES: [&str; 3] = ["pdh", "vmcompute", "computenetwork"];
+/// Each library with its folder. The first one is beside the kubelet, the only program that is to find it.
+const LIBRARIES: [(&str, &str); 3] = [("pdh", r"C:\k"), ("vmcompute", SYSTEM), ("computenetwork", SYSTEM)];
 
 fn build_libraries() -> Result<Directory> {
     let compiler = assets::windows_compiler()?.join("x86_64-w64-mingw32-gcc");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("windows/dll");
     let built = Directory::new()?;
-    for name in LIBRARIES {
+    for (name, _) in LIBRARIES {
         let mut build = Command::new(&compiler);
         build.args(["-O1", "-shared", "-o"]).arg(built.path().join(format!("{name}.dll")));
         output(build.arg(sources.join(format!("{name}.c"))).arg("-lole32"))

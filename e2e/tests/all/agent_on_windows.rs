@@ -15,7 +15,7 @@ use e2e::{
     control_plane::{Options, User},
     operator::Operator,
     wait::{eventually, until},
-    windows_node::{Programs, RESTORE_SERVICE, Setup, WindowsNode},
+    windows_node::{KUBELET_CONFIG, Programs, RESTORE_SERVICE, Setup, WindowsNode},
 };
 use serde_json::{Value, json};
 use winpool_api::{NodeConfigPhase, WindowsNodeConfig, WindowsNodeConfigStatus};
@@ -129,7 +129,7 @@ impl Fixture {
     }
 
     fn max_pods(&self) -> Option<String> {
-        let text = self.node.kubelet_config().unwrap();
+        let text = self.node.read(KUBELET_CONFIG).unwrap();
         text.lines().find_map(|line| line.strip_prefix("maxPods: ").map(str::to_owned))
     }
 

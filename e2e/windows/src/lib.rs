@@ -10,8 +10,6 @@ pub mod behavior;
 pub mod container_runtime;
 pub mod flags;
 #[cfg(windows)]
-pub mod rke2;
-#[cfg(windows)]
 pub mod service;
 
 use std::process::exit;

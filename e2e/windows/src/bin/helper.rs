@@ -34,7 +34,6 @@ mod windows {
     };
     use e2e_windows::{
         behavior::Behavior,
-        rke2,
         service::{self, Work},
     };
     use winpool_agent::{
@@ -112,8 +111,6 @@ mod windows {
                 Ok(())
             }
             ["host", log, pipe, program, arguments @ ..] => host(log, pipe, program, arguments),
-            // As rke2.exe.
-            ["agent", "--config", config] => rke2::run(config),
             ["set-restore-service", installed] => Windows.set_restore_service(*installed == "true"),
             // As the service that `set-restore-service` has installed.
             arguments if *arguments == RESTORE_ARGUMENTS => windows_service::run(|| {
