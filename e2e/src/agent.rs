@@ -4,8 +4,8 @@
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use anyhow::Result;
@@ -376,11 +376,6 @@ impl Host for Machine {
 
     fn now(&self) -> Timestamp {
         Timestamp::now()
-    }
-
-    fn uptime(&self) -> Duration {
-        static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
-        FIRST.elapsed()
     }
 
     fn sleep(&self, time: Duration) {

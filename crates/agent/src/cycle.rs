@@ -110,18 +110,14 @@ pub struct Cycle<'a> {
     host: &'a dyn Host,
     limits: Limits,
     journal: Journal,
-    /// The uptime since which all services have been healthy, with their processes. It is not durable: after a crash it starts again.
-    healthy: Option<(Duration, Vec<u32>)>,
-    /// The moment from which a stage counts, how long ago that was when this process first asked, and its uptime then.
-    began: Option<(Timestamp, Duration, Duration)>,
-    /// The last error in the log of the kubelet before it was restarted, and the one with which it has ended since.
-    errors: (Option<String>, Option<String>),
+    /// Since when all services have been healthy, with their processes. It is not durable: after a crash it starts again.
+    healthy: Option<(Timestamp, Vec<u32>)>,
 }
 
 impl<'a> Cycle<'a> {
     /// Resumes with the journal of the node.
     pub fn resume(host: &'a dyn Host, limits: Limits) -> io::Result<Self> {
-        Ok(Self { host, limits, journal: Journal::load(host)?, healthy: None, began: None, errors: (None, None) })
+        Ok(Self { host, limits, journal: Journal::load(host)?, healthy: None })
     }
 
     /// The state of the agent.
@@ -209,10 +205,8 @@ impl<'a> Cycle<'a> {
     }
 
     fn restart_all(&mut self, change: CurrentChange) -> io::Result<NextStep> {
-        self.errors = (kubelet_log::last_error(self.host), None);
         let restarted = self.restart(&change);
         let now = self.host.now();
-        self.began = Some((now, Duration::ZERO, self.host.uptime()));
         self.healthy = None;
         self.journal.restarted = Some(now);
         self.proceed(change, restarted, ChangeStage::Verify(now))
@@ -234,23 +228,17 @@ impl<'a> Cycle<'a> {
     }
 
     /// Begins to undo a change, because of a failure of a service. A kubelet that has ended says why in its log.
-    fn roll_back(&mut self, change: &mut CurrentChange, mut failure: RollbackCause) {
-        self.note_end(change);
-        if let Some(error) = &self.errors.1 {
-            failure.message = format!("{}. Its log ends with: {error}", failure.message);
-        }
-        change.roll_back(failure);
-    }
-
-    /// Reads the log of a kubelet that has ended. nssm and RKE2 start it again, and it does not run only for seconds.
-    fn note_end(&mut self, change: &CurrentChange) {
+    fn roll_back(&self, change: &mut CurrentChange, mut failure: RollbackCause) {
         let has_ended = |restart: &Restart| {
             let processes = restart.program.as_ref().map(|program| self.host.processes(program));
             matches!(processes, Some(Ok(processes)) if processes.is_empty())
         };
-        if change.plan.restarts.iter().any(has_ended) {
-            self.errors.1 = kubelet_log::last_error(self.host).filter(|error| self.errors.0.as_ref() != Some(error));
+        if change.plan.restarts.iter().any(has_ended)
+            && let Some(error) = kubelet_log::last_error(self.host)
+        {
+            failure.message = format!("{}. Its log ends with: {error}", failure.message);
         }
+        change.roll_back(failure);
     }
 
     fn write(&self, change: &CurrentChange) -> Result<(), RollbackCause> {
@@ -325,10 +313,10 @@ impl<'a> Cycle<'a> {
     /// Waits until no process of a program runs, and kills those that do not end in time. RKE2 reports its service as stopped while its
     /// child processes still end (rancher/rke2 0627888, `pkg/windows/service_windows.go`): a second kubelet could not listen.
     fn end(&self, program: &str) -> io::Result<()> {
-        let began = self.host.uptime();
+        let began = self.host.now();
         loop {
             let processes = self.host.processes(program)?;
-            if processes.is_empty() || self.host.uptime() - began >= self.limits.service {
+            if processes.is_empty() || elapsed(began, self.host.now()) >= self.limits.service {
                 return processes.into_iter().try_for_each(|pid| self.host.kill(pid));
             }
             self.host.sleep(POLL);
@@ -352,11 +340,11 @@ impl<'a> Cycle<'a> {
         expected: &str,
         is_expected: impl Fn(Option<ServiceState>) -> bool,
     ) -> io::Result<Option<ServiceState>> {
-        let began = self.host.uptime();
+        let began = self.host.now();
         let mut next_message = MESSAGE_INTERVAL;
         loop {
             let state = self.host.state(service)?;
-            let waited = self.host.uptime() - began;
+            let waited = elapsed(began, self.host.now());
             if is_expected(state) || waited >= self.limits.service {
                 return Ok(state);
             }
@@ -375,7 +363,7 @@ impl<'a> Cycle<'a> {
 
     fn verify(&mut self, cluster: &dyn Cluster, mut change: CurrentChange, since: Timestamp) -> io::Result<NextStep> {
         let problem = self.problem(cluster, &change, since);
-        let late = self.elapsed(since) >= self.limits.verify.min(self.limits.confirm);
+        let late = elapsed(since, self.host.now()) >= self.limits.verify.min(self.limits.confirm);
         match (problem, &change.direction) {
             (None, Direction::Apply) => change.stage = ChangeStage::Confirm(since),
             (None, Direction::RollBack(failure)) => return self.finish_rollback(change.id.clone(), failure.clone()),
@@ -404,7 +392,7 @@ impl<'a> Cycle<'a> {
             self.host.set_restore_service(false)?;
             return self.save(journal).map(|()| NextStep::Idle);
         }
-        if self.elapsed(since) < self.limits.confirm {
+        if elapsed(since, self.host.now()) < self.limits.confirm {
             return Ok(NextStep::Wait);
         }
         let message = "the operator did not confirm the configuration in time".to_owned();
@@ -425,13 +413,12 @@ impl<'a> Cycle<'a> {
             Ok(pids) => pids,
             Err(failure) => {
                 self.healthy = None;
-                self.note_end(change);
                 return Some(failure);
             }
         };
-        let now = self.host.uptime();
+        let now = self.host.now();
         let stable = match &self.healthy {
-            Some((began, former)) if *former == pids => now - *began >= self.limits.stable,
+            Some((began, former)) if *former == pids => elapsed(*began, now) >= self.limits.stable,
             _ => {
                 self.healthy = Some((now, pids));
                 self.limits.stable.is_zero()
@@ -446,7 +433,7 @@ impl<'a> Cycle<'a> {
         if change.direction != Direction::Apply {
             return None;
         }
-        lease_problem(self.host, cluster, since)
+        lease_problem(cluster, since)
             .or_else(|| pod_problem(self.host, cluster, change))
             .or_else(|| kubelet_problem(cluster, change))
             .or_else(|| sandbox_problem(self.host, change))
@@ -486,19 +473,6 @@ impl<'a> Cycle<'a> {
         }
     }
 
-    /// The time since a moment. The clock measures only what was before this process first asked: it can be set meanwhile.
-    fn elapsed(&mut self, since: Timestamp) -> Duration {
-        let uptime = self.host.uptime();
-        match self.began {
-            Some((began, before, asked)) if began == since => before + (uptime - asked),
-            _ => {
-                let before = self.host.now().duration_since(since).max(SignedDuration::ZERO).unsigned_abs();
-                self.began = Some((since, before, uptime));
-                before
-            }
-        }
-    }
-
     fn save_change(&mut self, change: CurrentChange) -> io::Result<NextStep> {
         let journal = Journal { change: Some(change), ..self.journal.clone() };
         self.save(journal).map(|()| NextStep::Continue)
@@ -513,18 +487,13 @@ impl<'a> Cycle<'a> {
 
 /// The Ready condition of a node stays as it was for 40 seconds; only a Lease renewed after the restart proves that the
 /// kubelet reaches the API server.
-fn lease_problem(host: &dyn Host, cluster: &dyn Cluster, since: Timestamp) -> Option<RollbackCause> {
+fn lease_problem(cluster: &dyn Cluster, since: Timestamp) -> Option<RollbackCause> {
     let failure = |message: String| Some(RollbackCause { reason: RollbackReason::LeaseNotRenewed, message });
     match cluster.lease_renewed() {
-        Ok(Some(renewed)) if is_renewed(renewed, since, host.now()) => None,
+        Ok(Some(renewed)) if renewed > since => None,
         Ok(_) => failure("the Lease of the node was not renewed since the restart".to_owned()),
         Err(error) => failure(format!("the Lease of the node cannot be read: {error}")),
     }
-}
-
-/// Whether a Lease was renewed since a moment. One in the future is of the time before the clock was set back.
-fn is_renewed(renewed: Timestamp, since: Timestamp, now: Timestamp) -> bool {
-    since < renewed && renewed <= now
 }
 
 /// The pods of the node, read with the kubeconfig of its kubelet.
@@ -596,6 +565,11 @@ fn not_healthy(message: impl Into<String>) -> RollbackCause {
 
 fn failed<E: fmt::Display>(reason: RollbackReason, object: &str) -> impl Fn(E) -> RollbackCause {
     move |error| RollbackCause { reason, message: format!("{object}: {error}") }
+}
+
+/// The time between two moments; zero if the clock was set back.
+fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since).max(SignedDuration::ZERO)).unwrap_or_default()
 }
 
 #[cfg(test)]

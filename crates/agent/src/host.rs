@@ -162,11 +162,7 @@ pub trait Host {
     /// Installs or removes the service that restores the last good configuration when Windows starts.
     fn set_restore_service(&self, installed: bool) -> io::Result<()>;
 
-    /// The clock of the node, which can be set.
     fn now(&self) -> Timestamp;
-
-    /// The time since some moment, which no change of the clock affects.
-    fn uptime(&self) -> Duration;
 
     fn sleep(&self, time: Duration);
 }

@@ -281,12 +281,11 @@ impl Source for ApiServer {
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, fs};
+    use std::convert::Infallible;
 
     use http::{Request, Response};
     use kube::core::Status;
     use serde_json::json;
-    use tempfile::NamedTempFile;
     use tower::service_fn;
 
     use super::*;
@@ -328,26 +327,6 @@ mod tests {
         for (code, is_of_kubeconfig) in [(401, true), (403, true), (429, false), (500, false)] {
             let error = unread_pods(kube::Error::Api(Box::new(Status::failure("no", "Reason").with_code(code))));
             assert_eq!(matches!(error, PodsError::Kubeconfig(_)), is_of_kubeconfig, "{code}");
-        }
-    }
-
-    /// A kubelet replaces its certificate, and its kubeconfig names the file.
-    #[tokio::test]
-    async fn the_certificate_of_the_kubelet_is_read_for_each_request() {
-        let file = NamedTempFile::new().unwrap();
-        let user = format!("client-certificate: {0}, client-key: {0}", file.path().display());
-        let kubeconfig = format!(
-            "{{current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], clusters: [{{name: a, cluster: \
-             {{server: 'https://127.0.0.1'}}}}], users: [{{name: a, user: {{{user}}}}}]}}"
-        );
-        let issued = || {
-            let issued = rcgen::generate_simple_self_signed(Vec::<String>::new()).unwrap();
-            format!("{}{}", issued.cert.pem(), issued.signing_key.serialize_pem())
-        };
-        for (content, is_usable) in [(issued(), true), (String::new(), false), (issued(), true)] {
-            fs::write(&file, content).unwrap();
-            let client = as_kubelet(kubeconfig.as_bytes()).await;
-            assert_eq!(client.is_ok(), is_usable, "{:?}", client.err());
         }
     }
 

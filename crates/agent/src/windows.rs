@@ -11,12 +11,7 @@ mod programs;
 mod registry;
 mod services;
 
-use std::{
-    io,
-    sync::LazyLock,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{io, thread, time::Duration};
 
 use jiff::Timestamp;
 
@@ -118,11 +113,6 @@ impl Host for Windows {
 
     fn now(&self) -> Timestamp {
         Timestamp::now()
-    }
-
-    fn uptime(&self) -> Duration {
-        static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
-        FIRST.elapsed()
     }
 
     fn sleep(&self, time: Duration) {

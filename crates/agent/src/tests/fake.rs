@@ -18,25 +18,13 @@ use crate::{
 };
 
 /// The file that the kubelet of a simulated node reads when it starts. Each line that is a behaviour takes effect:
-/// `exit` (ends at its start), `crash` (ends one second later), `respawn` (ends and is started again every three seconds),
-/// `unhealthy`, `slow` (healthy after ten minutes), `offline` (renews no Lease), `evict` (its pods fail), `no-sandbox` and
-/// `no-network` (containerd starts no sandbox, or none with a network).
+/// `exit` (ends at its start), `crash` (ends one second later), `unhealthy`, `slow` (healthy after ten minutes),
+/// `offline` (renews no Lease), `evict` (its pods fail), `no-sandbox` and `no-network` (containerd starts no sandbox, or none with a
+/// network).
 pub const CONFIG: &str = r"C:\k\config.yaml";
 
 /// The kubeconfig of the kubelet, with a content that the API server accepts.
 pub const KUBECONFIG: &str = r"C:\k\kubelet.conf";
-
-/// The log of the kubelet.
-pub const LOG: &str = r"C:\var\log\kubelet\kubelet.log";
-
-/// The log of a kubelet that has ended with an error.
-pub fn log_of_failure(at: Timestamp, error: &str) -> String {
-    let at = at.strftime("%m%d %H:%M:%S");
-    format!(
-        "I{at}.000000    5657 server.go:501] \"Kubelet version\"\n\
-         E{at}.000000    5657 run.go:72] \"command failed\" err=\"failed to run Kubelet: {error}\"\n"
-    )
-}
 
 /// What happens at some call of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,21 +42,11 @@ pub enum Fault {
     Offline,
     /// The clock is set back by one hour.
     ClockBack,
-    /// The clock is set forward by one hour.
-    ClockForward,
 }
 
 impl Fault {
-    pub const ALL: [Self; 8] = [
-        Self::Crash,
-        Self::Reboot,
-        Self::DiskFull,
-        Self::Locked,
-        Self::IgnoreStop,
-        Self::Offline,
-        Self::ClockBack,
-        Self::ClockForward,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Crash, Self::Reboot, Self::DiskFull, Self::Locked, Self::IgnoreStop, Self::Offline, Self::ClockBack];
 }
 
 #[derive(Clone, Debug)]
@@ -252,7 +230,6 @@ impl State {
             Fault::IgnoreStop => drop(self.until.insert("deaf", minute)),
             Fault::Offline => drop(self.until.insert("offline", minute)),
             Fault::ClockBack => self.clock -= SignedDuration::from_hours(1),
-            Fault::ClockForward => self.clock += SignedDuration::from_hours(1),
         }
     }
 
@@ -304,15 +281,11 @@ impl State {
         service.loaded = (service.definition.clone(), config.unwrap_or_default());
         (service.started, service.pid) = (uptime, pid);
         let runs = !service.behaves("exit") && !service.loaded.1.is_empty();
-        let ends = ["exit", "crash", "respawn"].iter().any(|behaviour| service.behaves(behaviour));
         service.state = match runs {
             _ if service.behaves("pending") => ServiceState::Pending,
             true => ServiceState::Running { pid },
             false => ServiceState::Stopped,
         };
-        if ends {
-            self.files.insert(LOG.to_owned(), log_of_failure(self.clock, "unknown option").into_bytes());
-        }
     }
 
     fn healthy(&self) -> bool {
@@ -409,10 +382,7 @@ impl Host for FakeHost {
             true => u32::try_from((state.uptime - service.started).as_secs() / 3).unwrap_or_default(),
             false => 0,
         };
-        let is_away =
-            |service: &Service| service.behaves("respawn") && (state.uptime - service.started).as_secs() % 3 == 2;
-        let runs =
-            |service: &&Service| (service.state != ServiceState::Stopped && !is_away(service)) || state.is("lingering");
+        let runs = |service: &&Service| service.state != ServiceState::Stopped || state.is("lingering");
         Ok(service.filter(runs).map(|service| service.pid + 1000 * respawned(service)).into_iter().collect())
     }
 
@@ -482,10 +452,6 @@ impl Host for FakeHost {
 
     fn now(&self) -> Timestamp {
         self.0.borrow().clock
-    }
-
-    fn uptime(&self) -> Duration {
-        self.0.borrow().uptime.unsigned_abs()
     }
 
     fn sleep(&self, time: Duration) {
