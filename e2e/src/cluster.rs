@@ -12,6 +12,7 @@ use k8s_openapi::{
     ClusterResourceScope, NamespaceResourceScope,
     api::{
         authentication::v1::TokenRequest,
+        coordination::v1::Lease,
         core::v1::{ConfigMap, Node, ServiceAccount},
         node::v1::RuntimeClass,
     },
@@ -112,6 +113,14 @@ impl Cluster {
         K::DynamicType: Default,
     {
         Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The host of the operator that holds the Lease; that of a pod is its name.
+    pub async fn leader(&self) -> Result<String> {
+        let lease = self.namespaced::<Lease>(OPERATOR_NAMESPACE).get("winpool").await?;
+        let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+        // Random digits follow.
+        Ok(holder.rsplit_once('_').context("no leader")?.0.to_owned())
     }
 
     /// A token of a ServiceAccount.

@@ -21,6 +21,8 @@ use crate::{
 };
 
 const READY_TIMEOUT: Duration = Duration::from_secs(300);
+/// The exit status of a replica that is no longer the leader.
+pub const NOT_LEADER: i32 = 4;
 
 /// A running operator. Dropping it ends it.
 #[derive(Debug)]
@@ -108,6 +110,13 @@ impl Operator {
 
     pub fn kill(&self) -> Result<ExitStatus> {
         self.process.kill()
+    }
+
+    /// Checks that it has ended because it is no longer the leader.
+    pub fn check_lost_lease(&self) -> Result<()> {
+        let status = self.process.exit_status();
+        ensure!(status.and_then(|status| status.code()) == Some(NOT_LEADER), "exit status {status:?}");
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::shared::lock;
@@ -19,6 +19,14 @@ use crate::shared::lock;
 const DROP_GRACE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(50);
 const TAIL_LINES: usize = 25;
+
+/// What a program prints until it ends.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let program = command.get_program().display().to_string();
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("running {program}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
 
 /// A running program in its own process group, with standard output and error in a log file.
 ///

@@ -25,7 +25,6 @@ use std::{
     net::Ipv4Addr,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -41,7 +40,7 @@ use crate::{
     assets,
     control_plane::{ControlPlane, User},
     network::{free_port, http_get},
-    process::{Process, tail},
+    process::{Process, output, tail},
     wine::Prefix,
 };
 
@@ -403,13 +402,6 @@ impl WindowsNode {
         let mut command = self.prefix.command(&self.folder.join("helper.exe"));
         Ok(output(command.args(arguments)).with_context(|| format!("{arguments:?}"))?.trim().to_owned())
     }
-}
-
-/// What a program prints.
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 impl Drop for WindowsNode {

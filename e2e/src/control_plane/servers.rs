@@ -63,8 +63,8 @@ pub struct Servers {
     audit: std::sync::Mutex<audit::Reader>,
     etcd: Mutex<Option<Process>>,
     components: std::sync::Mutex<Vec<Process>>,
-    /// With the option `bootstrap`, it signs the certificates of kubelets.
-    pub clients: Authority,
+    /// With the option `bootstrap`: it signs the certificates of kubelets.
+    pub clients: Option<Authority>,
     directory: Directory,
 }
 
@@ -74,6 +74,7 @@ impl Servers {
         let assets = Assets::locate()?;
         let directory = Directory::new()?;
         let port = free_port()?;
+        let clients = options.bootstrap.then(Authority::new).transpose()?;
         let mut servers = Self {
             assets,
             options,
@@ -85,7 +86,7 @@ impl Servers {
             audit: std::sync::Mutex::default(),
             etcd: Mutex::new(None),
             components: std::sync::Mutex::default(),
-            clients: Authority::new()?,
+            clients,
             directory,
         };
         servers.write_files()?;
@@ -437,8 +438,8 @@ impl Servers {
         self.write("tokens.csv", &User::ALL.map(User::token_line).concat())?;
         let audited = [User::Operator, User::Agent, User::OtherA, User::OtherB].map(User::name);
         self.write("audit-policy.yaml", &audit::policy(&audited))?;
-        if self.options.bootstrap {
-            self.clients.own().write(self.directory(), "clients")?;
+        if let Some(clients) = &self.clients {
+            clients.own().write(self.directory(), "clients")?;
         }
         process::touch(&self.path("audit.log"))
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::audit::{Request, Stored};
 
 /// How long the Lease of the operator lasts after a renewal.
-pub const LEASE: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(20);
 /// The taint of the pools.
 pub const TAINT: &str = "taint os:NoSchedule";
 /// The label of the pools.

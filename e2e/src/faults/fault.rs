@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use tokio::time::sleep;
 
 use super::{lab::Lab, random::Random};
@@ -10,8 +10,6 @@ use crate::{cluster::SOON, install::install_crds, proxy::Mode, wait::eventually}
 
 /// The number of faults.
 pub(super) const COUNT: u64 = 18;
-/// The exit status of a replica that is no longer the leader.
-pub(super) const NOT_LEADER: i32 = 4;
 
 /// A fault.
 #[derive(Clone, Copy, Debug)]
@@ -135,11 +133,7 @@ impl Fault {
                 lab.until_other_leader(leader).await?;
                 lab.until_converged().await?;
                 lab.replicas()[leader].operator.process().thaw();
-                let ended = || async {
-                    let status = lab.replicas()[leader].operator.process().exit_status();
-                    ensure!(status.and_then(|status| status.code()) == Some(NOT_LEADER), "{status:?}");
-                    Ok(())
-                };
+                let ended = async || lab.replicas()[leader].operator.check_lost_lease();
                 eventually("the frozen replica ends", SOON, ended).await?;
             }
             Self::Isolated => {

@@ -2,13 +2,15 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
+    path::PathBuf,
     sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, Config,
     api::{ListParams, Patch, PatchParams},
@@ -18,16 +20,15 @@ use serde_json::{Value, json};
 use super::{
     Size,
     checker::{self, Fields, fields},
-    fault::NOT_LEADER,
     random::Random,
 };
 use crate::{
     audit::Stored,
     cluster::{Cluster, NODE_LABEL, SOON, pool_spec},
-    control_plane::{OPERATOR_NAMESPACE, User},
+    control_plane::User,
     kubelet::{Kubelets, SimulatedNode},
     objects::taints,
-    operator::Operator,
+    operator::{NOT_LEADER, Operator},
     proxy::Proxy,
     requests::Requests,
     shared::lock,
@@ -115,7 +116,7 @@ impl Lab {
     pub(super) async fn end(self) -> Result<()> {
         self.cluster.until_idle_about(|write| write.resource != "leases").await?;
         for log in self.logs()? {
-            let text = std::fs::read_to_string(&log)?;
+            let text = fs::read_to_string(&log)?;
             ensure!(!text.contains("panicked"), "{}: {text}", log.display());
         }
         self.cluster.nothing_was_forbidden()
@@ -241,12 +242,9 @@ impl Lab {
 
     /// The index of the replica that holds the Lease.
     pub(super) async fn leader(&self) -> Result<usize> {
-        let leases: Api<Lease> = self.cluster.namespaced(OPERATOR_NAMESPACE);
-        let holder = leases.get("winpool").await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
-        let holds = |replica: &Replica| {
-            holder.starts_with(&format!("{}_", replica.host)) && replica.operator.process().exit_status().is_none()
-        };
-        self.replicas().iter().position(holds).with_context(|| format!("the Lease is held by {holder:?}"))
+        let host = self.cluster.leader().await?;
+        let holds = |replica: &Replica| replica.host == host && replica.operator.process().exit_status().is_none();
+        self.replicas().iter().position(holds).with_context(|| format!("the Lease is held by {host:?}"))
     }
 
     pub(super) async fn until_other_leader(&self, former: usize) -> Result<()> {
@@ -285,20 +283,19 @@ impl Lab {
         self.logs()?.iter().map(|log| Ok(log.metadata()?.len())).sum()
     }
 
-    fn logs(&self) -> Result<Vec<std::path::PathBuf>> {
+    fn logs(&self) -> Result<Vec<PathBuf>> {
         let own =
             self.replicas().first().map(|replica| replica.operator.process().log().to_owned()).context("a replica")?;
-        let all = std::fs::read_dir(own.parent().context("a folder")?)?.map(|entry| Ok(entry?.path()));
-        let is_of_replica = |path: &std::path::PathBuf| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("operator-"))
-        };
+        let all = fs::read_dir(own.parent().context("a folder")?)?.map(|entry| Ok(entry?.path()));
+        let is_of_replica =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("operator-"));
         Ok(all.collect::<Result<Vec<_>>>()?.into_iter().filter(is_of_replica).collect())
     }
 }
 
 /// What is waited for.
 impl Lab {
-    /// Waits until the operator has made this many writes to nodes since the last edit, or no more.
+    /// Waits until this many nodes have the taint of the last edit.
     pub(super) async fn until_written(&self, count: usize) -> Result<()> {
         let edition = self.editions.values().next().context("a pool")?;
         let written = || async {

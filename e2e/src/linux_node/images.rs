@@ -6,10 +6,13 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use release::{archive::Entry, image::Part, manifest::OperatorImage};
 
-use crate::operator::{binary, workspace};
+use crate::{
+    operator::{binary, workspace},
+    process::output,
+};
 
 /// The repository and the tag of the image for sandboxes.
 pub(super) const PAUSE: (&str, &str) = ("pause.example/pause", "1");
@@ -63,11 +66,4 @@ fn write(folder: &Path, program: &'static str, others: &[&str], (repository, tag
     let path = in_folder.with_extension("tar");
     fs::write(&path, part.archive(tag, 0)?.bytes)?;
     Ok(Archive { repository: repository.to_owned(), path })
-}
-
-/// What a program prints.
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("running {}", command.get_program().display()))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
 }

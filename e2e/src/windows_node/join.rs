@@ -12,12 +12,12 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{CONTAINERD, ENDPOINT, KUBELET, Setup, WindowsNode, output};
+use super::{CONTAINERD, ENDPOINT, KUBELET, Setup, WindowsNode};
 use crate::{
     assets,
     certificates::Certificate,
     control_plane::{ControlPlane, User},
-    process::Process,
+    process::{Process, output},
     wait::until,
 };
 
@@ -127,7 +127,8 @@ impl WindowsNode {
     pub async fn rotate_certificate(&self, control_plane: &ControlPlane) -> Result<()> {
         let pki = self.prefix.file(PKI);
         let former = make_current(&pki)?;
-        let Certificate { certificate, key } = control_plane.clients.issue_near_its_end(&self.name, NEAR_ITS_END)?;
+        let clients = control_plane.clients.as_ref().context("a control plane with the option `bootstrap`")?;
+        let Certificate { certificate, key } = clients.issue_near_its_end(&self.name, NEAR_ITS_END)?;
         let expired = Instant::now() + NEAR_ITS_END;
         fs::write(pki.join(&former), certificate + &key)?;
         make_current(&pki)?;

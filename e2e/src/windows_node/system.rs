@@ -4,8 +4,7 @@ use std::{fs, path::Path, process::Command, sync::OnceLock};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::output;
-use crate::{assets, directory::Directory, wine::Prefix};
+use crate::{assets, directory::Directory, process::output, wine::Prefix};
 
 /// A release of Windows, as its registry shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

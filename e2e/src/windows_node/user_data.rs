@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 
-use super::{CONTAINERD, KUBELET, Setup, WindowsNode, join::BOOTSTRAP_KUBECONFIG, output};
-use crate::control_plane::ControlPlane;
+use super::{CONTAINERD, KUBELET, Setup, WindowsNode, join::BOOTSTRAP_KUBECONFIG};
+use crate::{control_plane::ControlPlane, process::output};
 
 /// A file that cloudbase-init writes.
 #[derive(Clone, Debug, Deserialize)]

@@ -9,7 +9,7 @@ use e2e::{
     faults::checker::check_leaders,
     kubelet::{Kubelets, SimulatedNode},
     operator::Operator,
-    wait::{eventually, size},
+    wait::{eventually, size, until},
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -23,9 +23,6 @@ const TAKE_OVER: Duration = Duration::from_secs(180);
 const POINTS: [usize; 5] = [1, 2, 4, 7, 10];
 /// Those of `make test-long`.
 const ALL_POINTS: [usize; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-/// The exit status of a replica that is no longer the leader.
-const NOT_LEADER: i32 = 4;
-
 /// Starts a replica on a host of this name, and waits until its caches are synced.
 async fn replica(cluster: &Cluster, host: &str) -> Result<Operator> {
     let environment = [("HOSTNAME", host), ("WINPOOL_LEADER_ELECTION", "on")];
@@ -36,13 +33,8 @@ async fn replica(cluster: &Cluster, host: &str) -> Result<Operator> {
 
 /// Waits until a replica on this host holds the Lease.
 async fn until_leader(cluster: &Cluster, host: &str) -> Result<()> {
-    let leases: Api<Lease> = cluster.namespaced(OPERATOR_NAMESPACE);
-    let held = || async {
-        let holder = leases.get("winpool").await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
-        ensure!(holder.starts_with(&format!("{host}_")), "the holder is {holder:?}");
-        Ok(())
-    };
-    eventually(&format!("{host} holds the Lease"), TAKE_OVER, held).await
+    let leader = || cluster.leader();
+    until(&format!("{host} holds the Lease"), TAKE_OVER, leader, |leader| leader == host).await.map(drop)
 }
 
 /// Two replicas, of which `a` is the leader, and nodes without a pool.
@@ -144,12 +136,7 @@ async fn a_replica_that_was_frozen_longer_than_the_lease_writes_nothing_and_ends
         until_converged(&replicas.cluster, value).await?;
         let frozen = replicas.replace_leader(next).await?;
         frozen.process().thaw();
-        let ended = || async {
-            let status = frozen.process().exit_status();
-            ensure!(status.and_then(|status| status.code()) == Some(NOT_LEADER), "exit status {status:?}");
-            Ok(())
-        };
-        eventually("the frozen replica ends", SOON, ended).await?;
+        eventually("the frozen replica ends", SOON, async || frozen.check_lost_lease()).await?;
         ensure!(frozen.log()?.contains("no longer the leader"), "{}", frozen.log()?);
         Ok(())
     })

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
     audit::Request,
     cluster::{Cluster, DEFAULT_TAINT, SOON, pool_spec},
@@ -13,7 +13,7 @@ use e2e::{
     operator::{winpool, workspace},
     wait::{eventually, size},
 };
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
@@ -91,18 +91,10 @@ impl Fixture {
         Ok(names)
     }
 
-    /// The pod that has the Lease.
-    async fn leader(&self) -> Result<String> {
-        let lease = self.cluster.namespaced::<Lease>(OPERATOR_NAMESPACE).get("winpool").await?;
-        let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
-        // Random digits follow.
-        Ok(holder.rsplit_once('_').context("no leader")?.0.to_owned())
-    }
-
     /// Waits until one of two ready pods leads, and neither of the former ones is left.
     async fn until_led(&self, former: &BTreeSet<String>) -> BTreeSet<String> {
         let led = || async {
-            let (replicas, leader) = (self.replicas().await?, self.leader().await?);
+            let (replicas, leader) = (self.replicas().await?, self.cluster.leader().await?);
             ensure!(replicas.is_disjoint(former) && replicas.contains(&leader), "{leader} of {replicas:?}");
             Ok(replicas)
         };
@@ -181,7 +173,7 @@ async fn installed_by_one_file_and_by_the_chart_two_replicas_run_as_pods_until_t
     fixture.works("installed").await;
     assert_eq!(fixture.authenticated(), first);
 
-    let leader = fixture.leader().await.unwrap();
+    let leader = cluster.leader().await.unwrap();
     cluster.kubectl(&["-n", OPERATOR_NAMESPACE, "delete", "pod", &leader, "--wait=false"]).unwrap();
     let second = fixture.until_led(&BTreeSet::from([leader])).await;
     fixture.works("another-leads").await;
